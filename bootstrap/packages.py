@@ -1,0 +1,86 @@
+"""What the tests need from the distribution: the one list, and how it gets there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+APT = ("apt-get", "-qq", "-o", "DPkg::Lock::Timeout=120")
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A Debian package, and the command or file (pattern) that shows it is not needed any more."""
+
+    package: str
+    proof: str
+
+
+NEEDS = (
+    Need("git", "git"),
+    Need("tmux", "tmux"),
+    Need("gcc", "gcc"),
+    Need("libc6-dev", "/usr/include/stdio.h"),
+    Need("nodejs", "node"),
+    Need("npm", "npm"),
+    Need("vim", "vim"),
+    Need("util-linux", "unshare"),
+    Need("iproute2", "ip"),
+    Need("passwd", "useradd"),
+    Need("python3", "/usr/bin/python3"),
+    Need("python3-venv", "/usr/lib*/python3*/ensurepip/__init__.py"),
+)
+
+
+def missing(needs: Iterable[Need], present: Callable[[str], bool]) -> tuple[str, ...]:
+    return tuple(need.package for need in needs if not present(need.proof))
+
+
+def present(proof: str) -> bool:
+    if proof.startswith("/"):
+        return any(Path("/").glob(proof[1:]))
+    # /usr/sbin is not on everybody's PATH, but what is there can be called.
+    return bool(shutil.which(proof, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"))
+
+
+def provide() -> None:
+    """Installs what is missing where we may; otherwise says what to install and goes on."""
+    packages = missing(NEEDS, present)
+    if not packages:
+        return
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        _say(f"installing {' '.join(packages)}")
+        # A fresh container has no package lists; elsewhere fetching them first is time lost.
+        if not _apt("install", packages):
+            _apt("update", ())
+            _apt("install", packages)
+        packages = missing(NEEDS, present)
+    if packages:
+        _say(
+            "some tests will be skipped, because this is missing: "
+            f"{' '.join(packages)}\nhint: apt-get install {' '.join(packages)}"
+        )
+
+
+def _apt(verb: str, packages: Sequence[str]) -> bool:
+    flags = ("-y", "--no-install-recommends") if verb == "install" else ()
+    done = subprocess.run(
+        (*APT, verb, *flags, *packages),
+        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    if done.returncode != 0:
+        _say(f"apt-get {verb} failed:\n{done.stdout[-2000:].decode(errors='replace').strip()}")
+    return done.returncode == 0
+
+
+def _say(text: str) -> None:
+    print(f"ags-test: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,115 @@
+"""With CI=true a test that does not run is a failed one; and the people who run ags in tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from bootstrap import install
+from tests import people
+from tests.people import ROOT, Person
+
+NOT_RUN = pytest.StashKey[list[str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--mutation", help="take out one protection (tests/attack/mutations.py)")
+
+
+@pytest.fixture(autouse=True)
+def _mutated(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name := request.config.getoption("--mutation"):
+        from tests.attack.mutations import MUTATIONS
+
+        MUTATIONS[name].apply(monkeypatch)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[NOT_RUN] = []
+    config.pluginmanager.register(NotRun(config.stash[NOT_RUN]))
+
+
+class NotRun:
+    """Notes what was collected but not run, be it a test or a whole file."""
+
+    def __init__(self, noted: list[str]) -> None:
+        self.noted = noted
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        expected_failure = getattr(report, "wasxfail", None)
+        if report.skipped and (expected_failure is None or "[NOTRUN]" in expected_failure):
+            self.noted.append(report.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped:
+            self.noted.append(report.nodeid)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if os.environ.get("CI") == "true" and session.config.stash[NOT_RUN] and not session.exitstatus:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if os.environ.get("CI") == "true" and config.stash[NOT_RUN]:
+        terminalreporter.section("not run, which with CI=true is a failure", red=True)
+        for nodeid in config.stash[NOT_RUN]:
+            terminalreporter.line(nodeid)
+    if checks := os.environ.get("AGS_CHECKS"):
+        terminalreporter.section("other checks")
+        terminalreporter.line(checks)
+
+
+@pytest.fixture(scope="session")
+def world() -> Iterator[Path]:
+    """A directory that every user can reach, which those of pytest are not."""
+    with tempfile.TemporaryDirectory(prefix="ags-test-", dir="/tmp") as directory:
+        Path(directory).chmod(0o755)
+        yield Path(directory)
+
+
+@pytest.fixture(scope="session")
+def person_environment(world: Path) -> Mapping[str, str]:
+    """A small environment, with the pinned packages at hand: fetched once, for all set-ups."""
+    wheels = world / "wheels"
+    command = (sys.executable, "-I", install.pip(), "download", *install.PINNED)
+    subprocess.run(
+        (*command, "-q", "-d", wheels, "-r", ROOT / "requirements.lock"),
+        env=install.child_environment(os.environ),
+        check=True,
+    )
+    user = {name: os.environ[name] for name in ("HOME", "USER", "LOGNAME") if name in os.environ}
+    return {
+        **user,
+        "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+        "LANG": "C.UTF-8",
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(wheels),
+    }
+
+
+@pytest.fixture(scope="session")
+def ordinary(world: Path, person_environment: Mapping[str, str]) -> Iterator[Person]:
+    """An ordinary user whose own checkout is set up: a throw-away one if we are root, else we."""
+    checkout = world / "ordinary"
+    if os.geteuid() == 0:
+        with people.throw_away_user(checkout, person_environment) as person:
+            yield _settled(person)
+    else:
+        yield _settled(people.myself(checkout, person_environment))
+
+
+def _settled(person: Person) -> Person:
+    person.copy_checkout(person.checkout)
+    first = person.ags("--version")
+    assert first.returncode == 0, first.stderr
+    return person

@@ -1,0 +1,3 @@
+"""AGS, the agent sandbox."""
+
+__version__ = "0.1.0"

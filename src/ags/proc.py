@@ -1,0 +1,206 @@
+"""The one door for processes: argument tuples, never a shell string."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ags.errors import AgsError
+
+TAIL = 4096
+SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin:/run/current-system/sw/bin"
+MINIMAL_ENVIRONMENT = {"PATH": SYSTEM_PATH, "LC_ALL": "C.UTF-8"}
+
+
+def find(name: str) -> str | None:
+    """Where the system keeps a program; the caller's own PATH could lead into a workspace."""
+    return shutil.which(name, path=SYSTEM_PATH)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a finished command left behind."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def text(self) -> str:
+        return self.stdout.decode(errors="replace")
+
+
+class ProcessError(AgsError):
+    """A command that failed, with all that is needed to see why."""
+
+    def __init__(
+        self, argv: Sequence[str], code: int | None, stderr: bytes, cause: str = ""
+    ) -> None:
+        self.argv = tuple(argv)
+        self.code = code
+        self.said = stderr[-TAIL:].decode(errors="replace").strip()
+        why = cause or f"exit code {code}"
+        super().__init__(
+            f"run {argv[0]}", cause=f"{why}\n  {shlex.join(argv)}\n  {self.said}".rstrip()
+        )
+
+
+async def run(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] = MINIMAL_ENVIRONMENT,
+    cwd: str | None = None,
+    stdin: bytes = b"",
+    timeout: float = 60,
+    check: bool = True,
+) -> Result:
+    """Run a command to its end. Nothing of our own environment or descriptors goes along."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            env=dict(env),
+            cwd=cwd,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ProcessError(argv, None, b"", cause=error.strerror or str(error)) from error
+    try:
+        out, err = await asyncio.wait_for(process.communicate(stdin), timeout)
+    except BaseException as error:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+        if isinstance(error, TimeoutError):
+            raise ProcessError(argv, None, b"", cause=f"no end after {timeout:g} s") from error
+        raise
+    code = process.returncode
+    assert code is not None
+    if check and code != 0:
+        raise ProcessError(argv, code, err)
+    return Result(code, out, err)
+
+
+async def readable(fd: int) -> None:
+    """Wait until there is something to read, or, for a process descriptor, until its end."""
+    loop = asyncio.get_running_loop()
+    await _turn(lambda ready: loop.add_reader(fd, ready), lambda: loop.remove_reader(fd))
+
+
+async def writable(fd: int) -> None:
+    """Wait until the other side can take something."""
+    loop = asyncio.get_running_loop()
+    await _turn(lambda ready: loop.add_writer(fd, ready), lambda: loop.remove_writer(fd))
+
+
+async def _turn(add: Callable[[Callable[[], None]], None], remove: Callable[[], bool]) -> None:
+    turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    try:
+        add(lambda: None if turn.done() else turn.set_result(None))
+    except PermissionError:  # a regular file cannot be waited for: it is always ready
+        return
+    try:
+        await turn
+    finally:
+        remove()
+
+
+class Child:
+    """A long-lived process of ours, followed by descriptor and so never confused with another."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._pidfd = os.pidfd_open(pid)
+        self._code: int | None = None
+        self._ended = asyncio.Event()
+        asyncio.get_running_loop().add_reader(self._pidfd, self._reap)
+
+    def _reap(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        _, status = os.waitpid(self.pid, 0)
+        self._code = os.waitstatus_to_exitcode(status)
+        self._ended.set()
+
+    @property
+    def code(self) -> int | None:
+        """None while it runs; negative when a signal ended it."""
+        return self._code
+
+    async def wait(self) -> int:
+        await self._ended.wait()
+        assert self._code is not None
+        return self._code
+
+    def signal(self, number: int) -> None:
+        if self._code is None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
+
+
+def spawn(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    descriptors: Mapping[int, int],
+    user: tuple[int, int] | None = None,
+) -> Child:
+    """Start a process in a session of its own that has exactly `descriptors` (theirs: ours) open.
+
+    Call it on the main thread: a child that asks to die with us follows the spawning thread.
+    """
+    if user is not None:
+        argv = (*_become(*user), *argv)
+    _seal_inherited()
+    raised = {
+        theirs: fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, 64) for theirs, ours in descriptors.items()
+    }
+    actions = [(os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in raised.items()]
+    actions += [(os.POSIX_SPAWN_CLOSE, fd) for fd in (0, 1, 2) if fd not in raised]  # type: ignore[misc]
+    try:
+        pid = os.posix_spawn(
+            argv[0],
+            list(argv),
+            dict(env),
+            file_actions=actions,
+            setsid=True,
+            setsigmask=(),
+            setsigdef=[s for s in signal.valid_signals() if s not in _UNTOUCHABLE],
+        )
+    except OSError as error:
+        raise ProcessError(argv, None, b"", cause=error.strerror or str(error)) from error
+    finally:
+        for fd in raised.values():
+            os.close(fd)
+    return Child(pid)
+
+
+_UNTOUCHABLE = {signal.SIGKILL, signal.SIGSTOP, 32, 33}
+
+
+def _become(uid: int, gid: int) -> tuple[str, ...]:
+    # Not setpriv: busybox has none that changes the user. This runs before bwrap, still as root.
+    script = (
+        "import os, sys\n"
+        f"os.setgroups([]); os.setresgid({gid}, {gid}, {gid}); os.setresuid({uid}, {uid}, {uid})\n"
+        "os.execve(sys.argv[1], sys.argv[1:], {})\n"
+    )
+    return (sys.executable, "-I", "-S", "-c", script)
+
+
+def _seal_inherited() -> None:
+    """What our own caller left open without close-on-exec stays with us."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2:
+            with contextlib.suppress(OSError):
+                os.set_inheritable(int(name), False)

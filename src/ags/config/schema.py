@@ -1,0 +1,210 @@
+"""The settings: what may be written, and what holds where nothing is written."""
+
+# No `from __future__ import annotations`: a key's reader is taken from its annotation.
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Literal, get_args
+
+from ags.config import values
+from ags.config.reading import (
+    Place,
+    count_up_to,
+    each,
+    host_path,
+    inner_path,
+    one_of,
+    or_none,
+    processors,
+    search_folder,
+    switch,
+    table,
+    tables,
+    text,
+    variables,
+)
+from ags.config.values import MAX_PIDS, Percent, matching, parse_size
+from ags.errors import AgsError
+from ags.model import GIB, MIB, Limits
+
+BACKENDS = ("bubblewrap",)
+MAX_OPEN_FILES = 1 << 30
+
+Mode = Literal["ro", "rw"]
+Kind = Literal["dir", "file"]
+HardLinks = Literal["unshare", "refuse", "allow"]
+
+_size = text(parse_size)
+_variable = text(matching(r"[A-Za-z_][A-Za-z0-9_]{0,127}", "name of a variable"))
+_variables = text(
+    matching(
+        r"[A-Za-z_][A-Za-z0-9_]{0,127}|[A-Za-z][A-Za-z0-9_]{0,126}_\*",
+        "name of a variable",
+        'write it like "EDITOR", or "MYAPP_*" for all that start so',
+    )
+)
+_hostname = text(matching(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?", "host name"))
+_tool_name = text(
+    matching(r"[a-z0-9][a-z0-9._-]{0,63}", "tool name", "small letters, digits and . _ - only")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """What a command finds around it."""
+
+    backend: Annotated[str, one_of(BACKENDS)] = "bubblewrap"
+    passthrough_env: Annotated[tuple[str, ...], each(_variables)] = ()
+    tmp_size: Annotated[int, _size] = 2 * GIB
+    home_size: Annotated[int, _size] = 2 * GIB
+    shm_size: Annotated[int, _size] = 256 * MIB
+    ptrace: Annotated[bool, switch] = False
+    toolchains: Annotated[bool, switch] = True
+    hostname: Annotated[str, _hostname] = "ags"
+
+    def passes(self, variable: str) -> bool:
+        """Whether a variable of the person's goes inside."""
+        return any(
+            variable.startswith(name[:-1]) if name.endswith("*") else variable == name
+            for name in self.passthrough_env
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsConfig:
+    """Limits as written: memory may depend on the machine."""
+
+    memory: Annotated[int | Percent | None, text(values.parse_memory)] = Percent(75)
+    cpus: Annotated[float | None, or_none(processors)] = None
+    pids: Annotated[int | None, or_none(count_up_to(MAX_PIDS))] = 4096
+    timeout: Annotated[float | None, text(values.parse_timeout)] = None
+    file_size: Annotated[int | None, or_none(_size)] = 16 * GIB
+    open_files: Annotated[int | None, or_none(count_up_to(MAX_OPEN_FILES))] = 65536
+    disk_free: Annotated[int | None, or_none(_size)] = 1 * GIB
+    memory_free: Annotated[int | None, or_none(_size)] = 256 * MIB
+
+    def resolve(self, total_memory: int) -> Limits:
+        """On a machine with this many bytes of memory."""
+        memory = self.memory.of(total_memory) if isinstance(self.memory, Percent) else self.memory
+        return Limits(
+            memory=memory,
+            cpus=self.cpus,
+            pids=self.pids,
+            timeout=self.timeout,
+            file_size=self.file_size,
+            open_files=self.open_files,
+            disk_free=self.disk_free,
+            memory_free=self.memory_free,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MountConfig:
+    """A directory or file of the person's that is there inside."""
+
+    host: Annotated[Path, host_path]
+    container: Annotated[PurePosixPath | None, inner_path] = None
+    mode: Annotated[Mode, one_of(get_args(Mode))] = "ro"
+    kind: Annotated[Kind | None, one_of(get_args(Kind))] = None
+    create: Annotated[bool, switch] = False
+    optional: Annotated[bool, switch] = False
+
+    @property
+    def target(self) -> PurePosixPath:
+        """The path inside: the same as outside, unless another is given."""
+        return self.container or PurePosixPath(self.host)
+
+    @property
+    def writable(self) -> bool:
+        return self.mode == "rw"
+
+
+def _mount(value: object, place: Place) -> MountConfig:
+    mount: MountConfig = table(MountConfig)(value, place)
+    if mount.create and mount.kind == "file":
+        raise place.below("create").error("makes directories only", 'leave out kind = "file"')
+    return mount
+
+
+def _set_variable(value: object, place: Place) -> str:
+    name: str = _variable(value, place)
+    if name == "PATH":
+        raise place.error("is not set here", "name the directories in `path` of the tool")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A program the person brings along, with its directories and variables."""
+
+    name: Annotated[str, _tool_name]
+    path: Annotated[tuple[PurePosixPath, ...], each(search_folder)] = ()
+    env: Annotated[tuple[tuple[str, str], ...], variables(_set_variable, text(str))] = ()
+    directories: Annotated[tuple[MountConfig, ...], tables(_mount), "directory"] = ()
+
+
+def _tools(value: object, place: Place) -> tuple[Tool, ...]:
+    tools: tuple[Tool, ...] = tables(table(Tool))(value, place)
+    names = [tool.name for tool in tools]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise place.below(index).below("name").error(f'there is a tool "{name}" already')
+    return tools
+
+
+def _protected(written: str) -> PurePosixPath:
+    if "*" in written or "?" in written:
+        # As a plain name it would protect nothing, and nobody would notice.
+        raise AgsError("protect it", cause="patterns are not known here", hint="name each path")
+    return values.parse_relative(written)
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """What of the workspace stays as it is, whatever a command does."""
+
+    protect: Annotated[tuple[PurePosixPath, ...], each(text(_protected))] = ()
+    unprotect: Annotated[tuple[PurePosixPath, ...], each(text(values.parse_relative))] = ()
+    hard_links: Annotated[HardLinks, one_of(get_args(HardLinks))] = "unshare"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All of a settings file."""
+
+    source: Path | None = None
+    """The file all this was read from."""
+    sandbox: Annotated[Sandbox, table(Sandbox)] = Sandbox()
+    limits: Annotated[LimitsConfig, table(LimitsConfig)] = LimitsConfig()
+    mounts: Annotated[tuple[MountConfig, ...], tables(_mount), "mount"] = ()
+    tools: Annotated[tuple[Tool, ...], _tools, "tool"] = ()
+    workspace: Annotated[Workspace, table(Workspace)] = Workspace()
+
+
+def parse_mount_flag(
+    written: str, writable: bool, *, home: Path, cwd: Path | None = None, subject: object = None
+) -> MountConfig:
+    """`HOST[:TARGET]`. With `cwd`, a real path, HOST may be relative to it."""
+    host, colon, target = written.partition(":")
+    if target in get_args(Mode) or ":" in target:
+        raise AgsError(
+            "use this mount",
+            subject=subject,
+            cause=f"{values.shown(written)} is not HOST or HOST:TARGET",
+            hint="--mount is read-only, --mount-rw is not; a path with a colon goes into [[mount]]",
+        )
+    return MountConfig(
+        host=values.parse_path(_joined(host, cwd), home, subject),
+        container=PurePosixPath(values.parse_path(target, home, subject)) if colon else None,
+        mode="rw" if writable else "ro",
+    )
+
+
+def _joined(host: str, cwd: Path | None) -> str:
+    parts = PurePosixPath(host).parts
+    if cwd is None or not host or host.startswith(("/", "~", "$")):
+        return host
+    # Steps up from the real working directory are safe to take by name; any later .. is not.
+    while parts[:1] == ("..",):
+        cwd, parts = cwd.parent, parts[1:]
+    return str(cwd.joinpath(*parts))

@@ -1,0 +1,3 @@
+from __future__ import annotations
+
+from tests.workspace.scene import scene as scene

@@ -1,0 +1,165 @@
+"""What is mounted, and what the command finds in its environment: from values to a Plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from ags.host import Entry, Host
+from ags.model import (
+    Bind,
+    Dev,
+    Directory,
+    Identity,
+    Limits,
+    Link,
+    Mask,
+    MountStep,
+    Plan,
+    Proc,
+    ReadOnly,
+    Text,
+    Tmpfs,
+    Weakening,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Room in memory for what is thrown away at the end."""
+
+    tmp: int
+    home: int
+    shm: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What is asked for, with every path already judged and resolved."""
+
+    run: str
+    command: tuple[str, ...]
+    cwd: Path
+    identity: Identity
+    limits: Limits
+    sizes: Sizes
+    binds: tuple[Bind, ...]
+    """The workspace and all that the person's settings and flags add."""
+    toolchains: tuple[MountStep, ...] = ()
+    protections: tuple[MountStep, ...] = ()
+    """What covers parts of the writable binds, such as editor settings."""
+    path: tuple[str, ...] = ("/usr/local/bin", "/usr/bin", "/bin")
+    environment: tuple[tuple[str, str], ...] = ()
+    gitconfig: str = ""
+    hostname: str = "ags"
+    ptrace: bool = False
+    weakenings: tuple[Weakening, ...] = ()
+
+
+def build(spec: Spec, host: Host) -> Plan:
+    """Pure: the same spec on the same host is the same plan."""
+    return Plan(
+        run=spec.run,
+        command=spec.command,
+        cwd=PurePosixPath(spec.cwd),
+        environment=tuple(_environment(spec, host)),
+        mounts=tuple(_mounts(spec, host)),
+        identity=spec.identity,
+        limits=spec.limits,
+        hostname=spec.hostname,
+        ptrace=spec.ptrace,
+        weakenings=(*spec.weakenings, *_ptrace_weakening(spec)),
+    )
+
+
+def _mounts(spec: Spec, host: Host) -> Iterator[MountStep]:
+    """Later covers earlier: first the system, then the person's, then what protects it."""
+    yield from _system(host)
+    yield from _etc(spec, host)
+    yield from _kernel_folders(spec, host)
+    yield from _scratch(spec)
+    yield from spec.toolchains
+    # Parents first: a read-only folder must not cover a writable one below it, nor the reverse.
+    yield from sorted(spec.binds, key=lambda bind: len(bind.target.parts))
+    yield from spec.protections
+    yield ReadOnly(PurePosixPath("/"))
+
+
+def _system(host: Host) -> Iterator[MountStep]:
+    yield Bind(Path("/usr"), PurePosixPath("/usr"))
+    yield from map(_entry, host.root)
+
+
+def _entry(entry: Entry) -> MountStep:
+    target = PurePosixPath(entry.path)
+    return Bind(entry.path, target) if entry.link is None else Link(target, entry.link)
+
+
+def _etc(spec: Spec, host: Host) -> Iterator[MountStep]:
+    who, etc = spec.identity, PurePosixPath("/etc")
+    shell = host.shell
+    yield Directory(etc)
+    yield Text(
+        etc / "passwd",
+        f"{who.name}:x:{who.uid}:{who.gid}:{who.name}:{_home(who)}:{shell}\n"
+        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n".encode(),
+    )
+    yield Text(etc / "group", f"{who.name}:x:{who.gid}:\nnogroup:x:65534:\n".encode())
+    yield Text(
+        etc / "hosts",
+        f"127.0.0.1 localhost {spec.hostname}\n::1 localhost {spec.hostname}\n".encode(),
+    )
+    yield Text(etc / "hostname", f"{spec.hostname}\n".encode())
+    yield Text(etc / "resolv.conf", b"# The sandbox has no network.\n")
+    yield Text(
+        etc / "nsswitch.conf",
+        b"passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n"
+        b"networks: files\nprotocols: files\nservices: files\nethers: files\nrpc: files\n",
+    )
+    if spec.gitconfig:
+        yield Text(etc / "gitconfig", spec.gitconfig.encode())
+    yield from map(_entry, host.etc)
+
+
+def _kernel_folders(spec: Spec, host: Host) -> Iterator[MountStep]:
+    yield Proc()
+    for path in host.proc_read_only:
+        yield Bind(path, PurePosixPath(path))
+    for path, kind in host.proc_masks:
+        yield Mask(PurePosixPath(path), kind)
+    dev = PurePosixPath("/dev")
+    yield Dev(dev)
+    yield Tmpfs(dev / "shm", spec.sizes.shm, 0o1777)
+    # Without this /dev would be writable memory without a limit.
+    yield ReadOnly(dev)
+
+
+def _scratch(spec: Spec) -> Iterator[MountStep]:
+    yield Tmpfs(PurePosixPath("/tmp"), spec.sizes.tmp, 0o1777)
+    yield Directory(PurePosixPath("/var"))
+    yield Link(PurePosixPath("/var/tmp"), "/tmp")
+    yield Tmpfs(_home(spec.identity), spec.sizes.home, 0o700)
+
+
+def _home(who: Identity) -> PurePosixPath:
+    """At its own path, since toolchains remember theirs; the root is no home."""
+    return PurePosixPath("/home/agent") if who.home == Path("/") else PurePosixPath(who.home)
+
+
+def _environment(spec: Spec, host: Host) -> Iterator[tuple[str, str]]:
+    who = spec.identity
+    given = {
+        "HOME": str(_home(who)),
+        "USER": who.name,
+        "LOGNAME": who.name,
+        "SHELL": host.shell,
+        "PATH": ":".join(spec.path),
+        "AGS_RUN": spec.run,
+    }
+    yield from (given | dict(host.environment) | dict(spec.environment)).items()
+
+
+def _ptrace_weakening(spec: Spec) -> Iterator[Weakening]:
+    if spec.ptrace:
+        yield Weakening("ptrace", "processes inside may debug one another")

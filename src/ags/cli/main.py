@@ -1,0 +1,98 @@
+"""The command line: finds the verb, and turns an error into what, why and what to do."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from ags import __version__
+from ags.cli import invocation
+from ags.cli.text import plain
+from ags.errors import AgsError
+
+# Imported only when called: a verb's dependencies are no burden to the others.
+VERBS = {
+    "exec": "Run one command in a sandbox on the current directory.",
+    "doctor": "Say what this machine can do, and how to repair what it cannot.",
+}
+
+
+class Verbs(click.Group):
+    """A group whose commands live in one module each, `ags.cli.<verb>`, as `command`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command = importlib.import_module(f"ags.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(
+    cls=Verbs,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="`ags COMMAND --help` tells more about each. Settings: ~/.config/ags/config.toml.",
+)
+@click.version_option(__version__, "-V", "--version", message="ags %(version)s")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Use this settings file instead of ~/.config/ags/config.toml.",
+)
+@click.option("--debug", is_flag=True, help="On an error, show where in AGS it came from.")
+@click.pass_context
+def cli(ctx: click.Context, config: Path | None, debug: bool) -> None:
+    """Run AI coding agents, or any command, in a sandbox on your own machine."""
+    ctx.obj = invocation.read(os.environ, config=config, debug=debug)
+
+
+def show(error: AgsError) -> None:
+    """What failed, why, what to do: a line each, on stderr, with nothing a terminal would obey."""
+    subject = f" ({plain(error.subject)})" if error.subject else ""
+    print(f"ags: cannot {plain(error.what)}{subject}", file=sys.stderr)
+    if error.cause:
+        print(f"  why: {plain(error.cause)}", file=sys.stderr)
+    if error.hint:
+        print(f"  try: {plain(error.hint)}", file=sys.stderr)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code; the only place on the command line where an error is caught."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given[: given.index("--")] if "--" in given else "--debug" in given
+    try:
+        code = cli.main(args=given, prog_name="ags", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        print("ags: interrupted", file=sys.stderr)
+        return 130
+    except AgsError as error:
+        if debug:
+            raise
+        show(error)
+        return error.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+
+
+if __name__ == "__main__":
+    sys.exit(main())

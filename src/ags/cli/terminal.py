@@ -1,0 +1,230 @@
+"""Between the person's terminal and a command in the sandbox.
+
+The person's own terminal never goes inside: whoever holds it could read what is typed later or
+change its settings. The command gets a terminal made for it, and its bytes are passed on here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import pty
+import signal
+import stat
+import termios
+import tty
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ags import proc
+from ags.backends.base import Sandbox, Streams
+
+CHUNK = 65536
+TO_GROUP = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+TO_COMMAND = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """Which of our three streams are terminals, and what goes where because of it."""
+
+    keyboard: bool
+    """What is typed goes to the command."""
+    on_terminal: tuple[bool, bool, bool]
+    outlet: int | None
+    """Where the made terminal's output is shown; None: no such terminal is needed."""
+
+
+def wire(
+    on_terminal: tuple[bool, bool, bool], *, into_pipe: bool, foreground: bool, interactive: bool
+) -> Wiring:
+    """With stdout in a pipe the keyboard is likely somebody else's, a pager's, unless asked for."""
+    stdin, stdout, stderr = on_terminal
+    keyboard = stdin and foreground and (interactive or not into_pipe)
+    outlet = 1 if stdout else 2 if stderr else 0 if keyboard else None
+    return Wiring(keyboard, on_terminal, outlet)
+
+
+def look(interactive: bool) -> Wiring:
+    """The wiring for this process as it was started."""
+    on_terminal = (os.isatty(0), os.isatty(1), os.isatty(2))
+    return wire(
+        on_terminal,
+        into_pipe=_is_pipe(1),
+        foreground=on_terminal[0] and _in_foreground(0),
+        interactive=interactive,
+    )
+
+
+def _is_pipe(fd: int) -> bool:
+    try:
+        mode = os.fstat(fd).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def _in_foreground(fd: int) -> bool:
+    try:
+        return os.tcgetpgrp(fd) == os.getpgrp()
+    except OSError:
+        return False
+
+
+class Terminal:
+    """Streams for a command, the relay between them and ours, and all put back at the end."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._wiring = wiring
+        self._stack = contextlib.ExitStack()
+        self._master: int | None = None
+        self._slave: int | None = None
+
+    def open(self) -> Streams:
+        """Made before the sandbox is, closed on our side by `started`."""
+        wiring = self._wiring
+        made = self._make_terminal() if wiring.outlet is not None else None
+        stdin, stdout, stderr = (
+            made if made is not None and on_terminal else fd
+            for fd, on_terminal in enumerate(wiring.on_terminal)
+        )
+        if not wiring.keyboard and wiring.on_terminal[0]:
+            stdin = os.open(os.devnull, os.O_RDONLY)
+            self._stack.callback(os.close, stdin)
+        return Streams(stdin, stdout, stderr, terminal=wiring.keyboard)
+
+    def _make_terminal(self) -> int:
+        assert self._wiring.outlet is not None
+        master, slave = pty.openpty()
+        os.set_blocking(master, False)
+        self._master = master
+        self._slave = slave
+        self._stack.callback(os.close, master)
+        self._stack.callback(self._close_slave)
+        settings = termios.tcgetattr(self._wiring.outlet)
+        if not self._wiring.keyboard:
+            settings[1] &= ~termios.OPOST  # the person's terminal does it once, that is enough
+            settings[3] &= ~termios.ECHO
+        termios.tcsetattr(slave, termios.TCSANOW, settings)
+        self._resize()
+        return slave
+
+    def _close_slave(self) -> None:
+        if self._slave is not None:
+            os.close(self._slave)
+            self._slave = None
+
+    def _resize(self) -> None:
+        if self._master is not None and self._wiring.outlet is not None:
+            with contextlib.suppress(OSError):
+                size = fcntl.ioctl(self._wiring.outlet, termios.TIOCGWINSZ, b"\0" * 8)
+                fcntl.ioctl(self._master, termios.TIOCSWINSZ, size)
+
+    async def accompany(self, sandbox: Sandbox) -> None:
+        """Pass bytes and signals to and fro until the sandbox has ended and all is shown."""
+        with self._signals(sandbox):
+            if self._master is None:
+                await sandbox.wait()
+                return
+            self._close_slave()
+            with self._raw():
+                await self._relay(sandbox)
+
+    @contextlib.contextmanager
+    def _signals(self, sandbox: Sandbox) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        handlers: dict[signal.Signals, Callable[[], Any]] = {}
+        for number in TO_GROUP:
+            handlers[number] = partial(sandbox.signal, number, group=True)
+        for number in TO_COMMAND:
+            handlers[number] = partial(sandbox.signal, number)
+        handlers[signal.SIGWINCH] = self._resize
+        handlers[signal.SIGTSTP] = lambda: _pause(sandbox)
+        for number, handler in handlers.items():
+            loop.add_signal_handler(number, handler)
+        try:
+            yield
+        finally:
+            for number in handlers:
+                loop.remove_signal_handler(number)
+
+    @contextlib.contextmanager
+    def _raw(self) -> Iterator[None]:
+        if not self._wiring.keyboard:
+            yield
+            return
+        before = termios.tcgetattr(0)
+        tty.setraw(0)
+        try:
+            yield
+        finally:
+            # FLUSH would eat what the person typed for their own shell meanwhile.
+            termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+    async def _relay(self, sandbox: Sandbox) -> None:
+        typing = asyncio.create_task(self._typed()) if self._wiring.keyboard else None
+        showing = asyncio.create_task(self._shown(sandbox))
+        try:
+            await sandbox.wait()
+            # Everything inside is gone, so the last holder of the other end is too.
+            await showing
+        finally:
+            for task in (typing, showing):
+                if task is not None:
+                    task.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await task
+
+    async def _typed(self) -> None:
+        assert self._master is not None
+        while data := await _read(0):
+            await _write(self._master, data)
+        # End of our input, as when the terminal is gone: the command sees its own Ctrl-D.
+        await _write(self._master, b"\x04")
+
+    async def _shown(self, sandbox: Sandbox) -> None:
+        assert self._master is not None and self._wiring.outlet is not None
+        try:
+            while data := await _read(self._master):
+                await _write(self._wiring.outlet, data)
+        except OSError:
+            sandbox.signal(signal.SIGHUP, group=True)
+            while await _read(self._master):
+                pass
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+def _pause(sandbox: Sandbox) -> None:
+    """Ctrl-Z on a run without a terminal of its own: stop both, go on with both."""
+    sandbox.signal(signal.SIGSTOP, group=True)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    sandbox.signal(signal.SIGCONT, group=True)
+
+
+async def _read(fd: int) -> bytes:
+    """What is there, or nothing at the end; a terminal whose other side is closed has ended."""
+    await proc.readable(fd)
+    try:
+        return os.read(fd, CHUNK)
+    except BlockingIOError:
+        return await _read(fd)
+    except OSError:
+        return b""
+
+
+async def _write(fd: int, data: bytes) -> None:
+    """In small pieces once the other side is ready, so that a stopped terminal stops only this."""
+    view = memoryview(data)
+    while view:
+        await proc.writable(fd)
+        try:
+            # A blocking terminal that is ready takes at least this much without waiting.
+            view = view[os.write(fd, view[:1024]) :]
+        except BlockingIOError:
+            continue

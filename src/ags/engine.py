@@ -1,0 +1,292 @@
+"""From what is asked for to a plan that can be launched."""
+
+from __future__ import annotations
+
+import contextlib
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import Self
+
+from ags import host, identity, places, plan, toolchains
+from ags.config.schema import MountConfig, Settings
+from ags.errors import AgsError
+from ags.kernel import probe
+from ags.model import Bind, Identity, Limits, MountStep, Plan, Weakening
+from ags.places import Places
+from ags.workspace import git, protect, unshare
+from ags.workspace.root import find_root
+from ags.workspace.survey import Survey, survey
+from ags.workspace.tree import Owner
+
+MOST_SECOND_LOOKS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One command on one directory, as flags or an API call have it."""
+
+    run: str
+    command: tuple[str, ...]
+    cwd: Path
+    mounts: tuple[tuple[str, MountConfig], ...] = ()
+    """Each with the flag it came from, for a refusal to name."""
+    environment: tuple[tuple[str, str], ...] = ()
+    ptrace: bool = False
+
+
+@dataclass
+class Prepared:
+    """A plan, and what is held on the host's side for as long as it runs."""
+
+    plan: Plan
+    notes: tuple[str, ...]
+    """What the person should hear of before the start."""
+    held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.held.close()
+
+
+class Engine:
+    """Everything hangs on this: the person's environment, folders and settings."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        home: Path,
+        ags_home: Path,
+        settings: Settings,
+        folder: Path,
+    ) -> None:
+        self.environ = environ
+        self.home = home
+        self.ags_home = ags_home
+        self.settings = settings
+        self.settings_folder = folder
+
+    def _limits(self) -> Limits:
+        """As the settings have them on this machine."""
+        total = probe.memory()
+        if total is None:
+            raise AgsError("tell the machine's memory", cause="/proc/meminfo cannot be read")
+        return self.settings.limits.resolve(total)
+
+    async def prepare(self, request: Request) -> Prepared:
+        """Judge every path, protect the workspace, and build the plan."""
+        self._make_state_folder()
+        cwd = places.resolve(request.cwd, "the current directory")
+        root = self._workspace(cwd)
+        who = identity.resolve(root, self.home)
+        guarded = self._places(who.home)
+        binds, weakenings = self._binds(request, root, guarded)
+        with contextlib.ExitStack() as stack:
+            protections, notes = self._protect(binds, who, stack)
+            tools = self._toolchains(who, guarded, binds)
+            spec = plan.Spec(
+                run=request.run,
+                command=request.command,
+                cwd=cwd,
+                identity=who,
+                limits=self._limits(),
+                sizes=self._sizes(),
+                binds=binds,
+                toolchains=tools.steps,
+                protections=protections,
+                path=(*self._tool_path(), *tools.path),
+                environment=self._environment(request, tools),
+                gitconfig=git.config_text(await git.identity(who.home)),
+                hostname=self.settings.sandbox.hostname,
+                ptrace=request.ptrace or self.settings.sandbox.ptrace,
+                weakenings=(*weakenings, *self._chosen_weakenings()),
+            )
+            made = plan.build(spec, host.read(self.environ, who.host_uid))
+            return Prepared(made, (*notes, *tools.notes), stack.pop_all())
+
+    def _make_state_folder(self) -> None:
+        try:
+            self.ags_home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            cause = (error.strerror or str(error)).lower()
+            hint = "set AGS_HOME to a folder of yours"
+            raise AgsError(
+                "make the state folder", subject=self.ags_home, cause=cause, hint=hint
+            ) from error
+
+    def _places(self, run_home: Path) -> Places:
+        homes = tuple(dict.fromkeys((self.home, run_home)))
+        return Places(homes, self.ags_home, self.settings_folder)
+
+    def _workspace(self, cwd: Path) -> Path:
+        guarded = self._places(self.home)
+        stop = frozenset(place.resolve() for place in guarded.own) | {Path("/")}
+        root = find_root(cwd, cwd.stat().st_uid, stop)
+        places.check_source(root, guarded, writable=True, flag="this directory as the workspace")
+        return root
+
+    def _binds(
+        self, request: Request, root: Path, guarded: Places
+    ) -> tuple[tuple[Bind, ...], tuple[Weakening, ...]]:
+        """The workspace, then the settings' mounts, the tools' and the flags'."""
+        places.check_source(root, guarded, writable=True, flag="this directory as the workspace")
+        wanted = [("[[mount]]", mount) for mount in self.settings.mounts]
+        for tool in self.settings.tools:
+            wanted += [(f"[[tool]] {tool.name}", mount) for mount in tool.directories]
+        binds = [Bind(root, PurePosixPath(root), writable=True)]
+        weakenings = []
+        for flag, mount in (*wanted, *request.mounts):
+            if (source := _source(mount, flag)) is None:
+                continue
+            if weakening := places.check_source(
+                source, guarded, writable=mount.writable, flag=flag
+            ):
+                weakenings.append(weakening)
+            target = PurePosixPath(source) if mount.container is None else mount.container
+            places.check_target(target, guarded, flag)
+            _check_place(target, binds, flag)
+            binds.append(Bind(source, target, mount.writable))
+        return tuple(binds), tuple(weakenings)
+
+    def _protect(
+        self, binds: Sequence[Bind], who: Identity, stack: contextlib.ExitStack
+    ) -> tuple[tuple[MountStep, ...], tuple[str, ...]]:
+        """Each writable folder is somebody's workspace, with settings and repositories in it."""
+        owner = Owner(who.host_uid, who.host_gid)
+        state = self.ags_home / "protect"
+        steps: list[MountStep] = []
+        notes: list[str] = []
+        for bind in binds:
+            if not bind.writable or not bind.source.is_dir():
+                continue
+            protection = stack.enter_context(
+                protect.prepare(bind.source, self._protected(), state, owner)
+            )
+            found = self._unshared(bind.source, protection, owner, notes)
+            steps += _moved(protect.steps(protection, found), bind)
+            notes += _remarks(found)
+        return tuple(steps), tuple(notes)
+
+    def _protected(self) -> Iterable[protect.Protected]:
+        lifted = {str(path) for path in self.settings.workspace.unprotect}
+        yield from (each for each in protect.PROTECTED if each.path not in lifted)
+        yield from (protect.Protected(str(path)) for path in self.settings.workspace.protect)
+
+    def _unshared(
+        self, root: Path, protection: protect.Protection, owner: Owner, notes: list[str]
+    ) -> Survey:
+        """Look at the tree, and again if somebody changed it while links were being undone."""
+        found = survey(root, protection.read_only)
+        if self.settings.workspace.hard_links == "allow":
+            return found
+        for _ in range(MOST_SECOND_LOOKS):
+            if not found.shared:
+                return found
+            if self.settings.workspace.hard_links == "refuse":
+                unshare.refuse(found.shared)
+            done = unshare.unshare(root, found.shared, owner)
+            if done.files:
+                notes.append(f"{done.files} files in {root} had a further name outside: copied")
+            if not done.missed:
+                return found
+            found = survey(root, protection.read_only)
+        raise AgsError(
+            "start on this workspace",
+            subject=root,
+            cause="files in it that have a further name outside keep changing",
+            hint="stop what is writing to it, then try again",
+        )
+
+    def _toolchains(
+        self, who: Identity, guarded: Places, binds: Sequence[Bind]
+    ) -> toolchains.Toolchains:
+        covered = [Path("/usr"), Path("/bin"), Path("/sbin"), *(Path(b.target) for b in binds)]
+        environ = dict(self.environ)
+        if not self.settings.sandbox.toolchains:
+            environ = {"PATH": ""}
+        found = toolchains.discover(
+            who.home,
+            environ,
+            uid=who.host_uid,
+            gid=who.host_gid,
+            covered=covered,
+            forbidden=guarded.forbidden,
+        )
+        if self.settings.sandbox.toolchains:
+            return found
+        return toolchains.Toolchains((), found.path, (), ())
+
+    def _tool_path(self) -> tuple[str, ...]:
+        return tuple(str(folder) for tool in self.settings.tools for folder in tool.path)
+
+    def _environment(
+        self, request: Request, tools: toolchains.Toolchains
+    ) -> tuple[tuple[str, str], ...]:
+        passed = [(n, v) for n, v in self.environ.items() if self.settings.sandbox.passes(n)]
+        own = [pair for tool in self.settings.tools for pair in tool.env]
+        return (*tools.environment, *passed, *own, *request.environment)
+
+    def _sizes(self) -> plan.Sizes:
+        sandbox = self.settings.sandbox
+        return plan.Sizes(tmp=sandbox.tmp_size, home=sandbox.home_size, shm=sandbox.shm_size)
+
+    def _chosen_weakenings(self) -> Iterable[Weakening]:
+        workspace = self.settings.workspace
+        for path in workspace.unprotect:
+            yield Weakening("unprotected", f"{path} in the workspace can be changed")
+        if workspace.hard_links == "allow":
+            yield Weakening("hard links", "files with a further name outside can be changed")
+
+
+def _source(mount: MountConfig, flag: str) -> Path | None:
+    """Where it really is; None for an optional one that is not there."""
+    if not mount.host.exists():
+        if mount.create:
+            mount.host.mkdir(parents=True, exist_ok=True)
+        elif mount.optional:
+            return None
+    source = places.resolve(mount.host, flag)
+    mode = source.stat().st_mode
+    kind = "dir" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else "special"
+    if kind == "special":
+        raise AgsError(f"use {flag}", subject=source, cause="it is neither a file nor a folder")
+    if mount.kind is not None and mount.kind != kind:
+        raise AgsError(f"use {flag}", subject=source, cause=f'it is not of kind "{mount.kind}"')
+    return source
+
+
+def _check_place(target: PurePosixPath, binds: Sequence[Bind], flag: str) -> None:
+    """A mount point that is missing would be made in the person's own folder, and stay there."""
+    for bind in binds:
+        if target == bind.target or not target.is_relative_to(bind.target):
+            continue
+        place = bind.source / target.relative_to(bind.target)
+        if not place.exists() or place.resolve() != place:
+            raise AgsError(
+                f"use {flag}",
+                subject=target,
+                cause=f"there is nothing at this place in {bind.source} to mount it on",
+                hint="create it first, or mount it elsewhere",
+            )
+
+
+def _moved(steps: Sequence[MountStep], bind: Bind) -> Iterable[MountStep]:
+    """Protections are for the folder as it is on the host; it may be seen elsewhere inside."""
+    for step in steps:
+        yield replace(step, target=bind.target / step.target.relative_to(bind.source))
+
+
+def _remarks(found: Survey) -> Iterable[str]:
+    if found.truncated:
+        yield f"the workspace was not looked at whole: {found.truncated}"
+    for path in found.unsettled[:5]:
+        yield f"not protected: {path}"

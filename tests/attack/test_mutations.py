@@ -1,0 +1,47 @@
+"""Takes out one protection after another, runs the attacks, and demands that they then succeed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ags.kernel import seccomp
+from tests.attack.mutations import MUTATIONS
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_missing_protection_is_noticed(name: str) -> None:
+    mutation = MUTATIONS[name]
+    run = subprocess.run(
+        [
+            sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider",
+            "--mutation", name, *(f"{HERE}/{test}" for test in mutation.noticed_by),
+        ],
+        cwd=HERE.parent.parent,
+        env=os.environ | {"CI": ""},
+        capture_output=True,
+        text=True,
+    )  # fmt: skip
+    summary = run.stdout.strip().splitlines()[-1]
+    assert run.returncode == 1, f"with {name!r} taken out nothing failed:\n{run.stdout}"
+    assert " error" not in summary, f"not the attack but the test broke:\n{run.stdout}"
+    failed = {
+        line.split("::")[1].split(" ")[0]
+        for line in run.stdout.splitlines()
+        if line.startswith("FAILED")
+    }
+    for test in mutation.noticed_by:
+        wanted = test.split("::")[1]
+        assert any(each.startswith(wanted) for each in failed), (
+            f"{test} noticed nothing:\n{run.stdout}"
+        )
+
+
+def test_every_group_of_the_filter_has_its_mutation() -> None:
+    assert {f"filter: {group}" for group in seccomp.GROUPS} <= set(MUTATIONS)

@@ -1,0 +1,244 @@
+"""THREATS R1: what floods is contained, and says why; what keeps within limits is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ags.backends.base import Streams
+from ags.kernel import cgroup
+from ags.model import KIB, MIB, Limits
+from tests.box import Box
+
+
+@pytest.fixture(params=["cgroup", "rlimits"])
+def held_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With control groups, and as on a machine where an ordinary user has none."""
+    if request.param == "rlimits":
+
+        def refuse(run: str, limits: Limits) -> cgroup.Cgroup:
+            raise cgroup.CgroupUnavailable("none, for this test")
+
+        monkeypatch.setattr(cgroup, "create", refuse)
+    return str(request.param)
+
+
+HOG = """
+import sys, time
+held = []
+for _ in range(int(sys.argv[1])):
+    held.append(b'x' * 1048576)
+    time.sleep(0.002)
+print('HELD ALL', flush=True)
+time.sleep(1)
+"""
+
+
+def hog(box: Box, megabytes: int, limits: Limits):  # type: ignore[no-untyped-def]
+    return box.run("/usr/bin/python3", "-c", HOG, str(megabytes), limits=limits)
+
+
+def test_a_memory_hog_is_stopped(box: Box, held_by: str) -> None:
+    limits = Limits(memory=100 * MIB, memory_free=None)
+    outcome = hog(box, 600, limits)
+    assert "HELD ALL" not in outcome.out
+    assert outcome.ending.stopped_by is not None and "memory" in outcome.ending.stopped_by
+    assert "HELD ALL" in hog(box, 20, limits).out
+
+
+BOMB = """
+import os, sys, time
+made = 0
+for _ in range(int(sys.argv[1])):
+    try:
+        if os.fork() == 0: time.sleep(4); os._exit(0)
+    except OSError: break
+    made += 1
+time.sleep(1)  # no limit of the kernel's for the host's uid 0 without cgroups: the watch ends it
+print(made, flush=True)
+"""
+
+
+def test_a_fork_bomb_is_bounded(box: Box, held_by: str) -> None:
+    limits = Limits(pids=40, memory_free=None)
+
+    def made(tries: int) -> int:
+        out = box.run("/usr/bin/python3", "-c", BOMB, str(tries), limits=limits).out
+        return int(out or 0)
+
+    assert made(300) <= 60
+    assert made(10) == 10
+
+
+def test_a_bombed_run_leaves_the_others_alone(box: Box) -> None:
+    async def scene() -> None:
+        null = os.open(os.devnull, os.O_RDWR)
+        bomb = await box.backend.launch(
+            box.plan("/bin/sh", "-c", ":(){ :|:& };:", limits=Limits(pids=100, timeout=5)),
+            Streams(null, null, null),
+        )
+        await bomb.release()
+        await asyncio.sleep(0.5)
+        assert subprocess.run(["true"]).returncode == 0
+        neighbour = await box.backend.launch(box.plan("true"), Streams(null, null, null))
+        await neighbour.release()
+        assert (await neighbour.wait()).code == 0
+        await bomb.kill()
+
+    asyncio.run(scene())
+
+
+def test_processor_time_is_rationed(box: Box) -> None:
+    """Judged by the kernel's own count of how often it held the run back, not by a clock."""
+    spin = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"
+
+    async def throttled(limits: Limits) -> int:
+        null = os.open(os.devnull, os.O_RDWR)
+        sandbox = await box.backend.launch(
+            box.plan("/bin/sh", "-c", spin + "; sleep 60", limits=limits), Streams(null, null, null)
+        )
+        await sandbox.release()
+        await asyncio.sleep(1.5)
+        count = sum(_throttled(line) for line in _cpu_folders(sandbox.init))
+        await sandbox.kill()
+        return count
+
+    assert asyncio.run(throttled(Limits(cpus=0.1))) > 0
+    assert asyncio.run(throttled(Limits(cpus=64))) == 0
+
+
+def _cpu_folders(pid: int) -> Iterator[Path]:
+    mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        for fields in mounts:
+            options = fields[-1].split(",")
+            kind = fields[fields.index("-") + 1]
+            if (kind == "cgroup" and "cpu" in controllers.split(",") and "cpu" in options) or (
+                kind == "cgroup2" and not controllers
+            ):
+                yield Path(fields[4] + path) / "cpu.stat"
+
+
+def _throttled(file: Path) -> int:
+    if not file.exists():
+        return 0
+    pairs = (line.split() for line in file.read_text().splitlines())
+    return next((int(value) for name, value in pairs if name == "nr_throttled"), 0)
+
+
+def test_a_giant_file_cannot_be_made(box: Box) -> None:
+    write = "head -c 3000000 /dev/zero > big; stat -c %s big"
+    assert int(box.shell(write, limits=Limits(file_size=MIB)).out) <= MIB
+    assert int(box.shell(write, limits=Limits(file_size=4 * MIB)).out) == 3000000
+    sparse = "truncate -s 100T sparse && echo MADE"
+    assert "MADE" not in box.shell(sparse, limits=Limits(file_size=MIB)).out
+
+
+def test_descriptors_are_bounded(box: Box) -> None:
+    script = """
+import os
+n = 0
+try:
+    while n < 3000: os.open('/dev/null', os.O_RDONLY); n += 1
+except OSError: pass
+print(n)
+"""
+    assert int(box.python(script, limits=Limits(open_files=100)).out) < 100
+    assert int(box.python(script, limits=Limits(open_files=4000)).out) == 3000
+
+
+@pytest.fixture
+def small_disk(box: Box) -> Iterator[Box]:
+    """The workspace on a file system of 64 MiB and 4,000 inodes."""
+    owner = box.workspace.stat()
+    options = f"size=64m,nr_inodes=4000,uid={owner.st_uid},gid={owner.st_gid}"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "small", box.workspace], check=True)
+    try:
+        yield box
+    finally:
+        subprocess.run(["umount", "-l", box.workspace], check=True)
+
+
+def test_a_disk_is_not_filled_to_the_brim(small_disk: Box) -> None:
+    box, limits = small_disk, Limits(disk_free=16 * MIB, memory_free=None)
+    slowly = (
+        "for i in $(seq 1 {}); do head -c 1M /dev/zero > f$i || exit 9; sleep 0.05; done; echo DONE"
+    )
+    outcome = box.shell(slowly.format(80), limits=limits)
+    assert "DONE" not in outcome.out
+    assert outcome.ending.stopped_by is not None and "floor" in outcome.ending.stopped_by
+    left = os.statvfs(box.workspace)
+    assert left.f_bavail * left.f_frsize > 4 * MIB
+    subprocess.run(f"rm -f {box.workspace}/f*", shell=True, check=True)
+    assert "DONE" in box.shell(slowly.format(5), limits=limits).out
+
+
+def test_inodes_are_not_used_up(small_disk: Box) -> None:
+    box, limits = small_disk, Limits(disk_free=MIB, memory_free=None)
+    make = "for i in $(seq 1 100); do : > $j-$i || { echo FULL; exit 9; }; done"
+    slowly = f"for j in $(seq 1 50); do {make}; sleep 0.1; done; sleep 2"
+    outcome = box.shell(slowly, limits=limits)
+    assert "FULL" not in outcome.out
+    assert outcome.ending.stopped_by is not None
+
+
+def test_a_flood_of_output_is_the_readers_to_stop(box: Box) -> None:
+    async def scene() -> None:
+        null = os.open(os.devnull, os.O_RDWR)
+        reading, writing = os.pipe()
+        plan = box.plan("yes", "flood", limits=Limits(timeout=30))
+        sandbox = await box.backend.launch(plan, Streams(null, writing, null))
+        os.close(writing)
+        await sandbox.release()
+        got = 0
+        while got < 8 * MIB:
+            got += len(os.read(reading, 64 * KIB))
+        os.close(reading)
+        assert (await asyncio.wait_for(sandbox.wait(), 10)).code in (1, 141)
+
+    asyncio.run(scene())
+
+
+def test_a_run_without_end_is_ended(box: Box) -> None:
+    script = "trap '' TERM INT; while :; do sleep 1; done"
+    began = time.monotonic()
+    limits = Limits(timeout=0.5)
+    outcome = asyncio.run(asyncio.wait_for(_run(box, script, limits), 20))
+    assert outcome == 124 and time.monotonic() - began < 20
+
+
+async def _run(box: Box, script: str, limits: Limits) -> int:
+    null = os.open(os.devnull, os.O_RDWR)
+    plan = box.plan("/bin/sh", "-c", script, limits=limits)
+    sandbox = await box.backend.launch(plan, Streams(null, null, null))
+    await sandbox.release()
+    try:
+        return (await sandbox.wait()).code
+    except asyncio.CancelledError:
+        await sandbox.kill()
+        raise
+
+
+def test_nothing_runs_before_its_limits_hold(box: Box) -> None:
+    marker = box.workspace / "ran"
+
+    async def scene() -> None:
+        null = os.open(os.devnull, os.O_RDWR)
+        sandbox = await box.backend.launch(box.plan("touch", "ran"), Streams(null, null, null))
+        await asyncio.sleep(0.3)
+        before = marker.exists()
+        await sandbox.kill()
+        assert not before
+        again = await box.backend.launch(box.plan("touch", "ran"), Streams(null, null, null))
+        await again.release()
+        await again.wait()
+        assert marker.exists()
+
+    asyncio.run(scene())

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from bootstrap import install
@@ -31,6 +32,11 @@ def _mutated(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # How long an example takes says something about the machine, nothing about the code.
+    hypothesis.settings.register_profile(
+        "ags", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
+    hypothesis.settings.load_profile("ags")
     config.stash[NOT_RUN] = []
     config.pluginmanager.register(NotRun(config.stash[NOT_RUN]))
 

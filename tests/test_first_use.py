@@ -142,15 +142,18 @@ def test_the_trap_springs_on_a_relative_entry_of_path(
 def test_another_users_environment_is_left_alone_and_ours_is_in_our_cache(
     ordinary: Person, newcomer: Person, first_use: subprocess.CompletedProcess[str], world: Path
 ) -> None:
-    checkout, theirs = newcomer.checkout, [stamp(newcomer)]
+    checkout, theirs, cache = newcomer.checkout, [stamp(newcomer)], ordinary.home / ".cache"
+    env = {}
     if ordinary.uid == newcomer.uid:
         checkout, theirs = newcomer.copy_checkout(world / "read-only"), []
         checkout.chmod(0o555)
+        cache = world / "cache"
+        env = {"XDG_CACHE_HOME": str(cache)}
     before = [path.stat() for path in theirs]
-    first = ordinary.ags("--version", checkout=checkout)
+    first = ordinary.ags("--version", checkout=checkout, env=env)
     assert (first.returncode, first.stdout) == (0, VERSION)
-    assert f"setting up {ordinary.home}/.cache/ags/environments{checkout}" in first.stderr
-    second = ordinary.ags("--version", checkout=checkout)
+    assert f"setting up {cache}/ags/environments{checkout}/.venv/run" in first.stderr
+    second = ordinary.ags("--version", checkout=checkout, env=env)
     assert (second.returncode, second.stdout, second.stderr) == (0, VERSION, "")
     assert [path.stat() for path in theirs] == before
 

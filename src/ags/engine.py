@@ -209,21 +209,19 @@ class Engine:
     def _toolchains(
         self, who: Identity, guarded: Places, binds: Sequence[Bind]
     ) -> toolchains.Toolchains:
-        covered = [Path("/usr"), Path("/bin"), Path("/sbin"), *(Path(b.target) for b in binds)]
-        environ = dict(self.environ)
         if not self.settings.sandbox.toolchains:
-            environ = {"PATH": ""}
-        found = toolchains.discover(
+            return toolchains.Toolchains((), toolchains.STANDARD_PATH, (), ())
+        system = [Path("/usr"), Path("/bin"), Path("/sbin")]
+        # Both ends: an agent may have planted links where it could write.
+        given = [path for bind in binds for path in (bind.source, Path(bind.target))]
+        return toolchains.discover(
             who.home,
-            environ,
+            self.environ,
             uid=who.host_uid,
             gid=who.host_gid,
-            covered=covered,
+            covered=[*system, *dict.fromkeys(given)],
             forbidden=guarded.forbidden,
         )
-        if self.settings.sandbox.toolchains:
-            return found
-        return toolchains.Toolchains((), found.path, (), ())
 
     def _tool_path(self) -> tuple[str, ...]:
         return tuple(str(folder) for tool in self.settings.tools for folder in tool.path)

@@ -175,9 +175,10 @@ class _Rules:
             return "no toolchain lives there"
         if place.real in SHARED_FOLDERS:
             return "it is shared by the whole system"
-        for path in (path for path in self.covered if _is_below(path, (place.seen,))):
+        for path in self.covered:
             # Neither a link nor a read-only folder without such a name can carry that mount.
-            if place.seen != place.real or not os.path.lexists(path):
+            below_link = place.seen != place.real and _is_below(path, (place.seen,))
+            if below_link or (_is_below(path, (place.real,)) and not os.path.lexists(path)):
                 return f"{_printable(path)} is mounted below it"
         if not self.covers(place.real) and not reachable(Path(place.real), self.uid, self.gid):
             return f"user {self.uid} cannot reach it"

@@ -314,7 +314,7 @@ def test_everything_inside_ends_with_the_one_who_started_it(box: Box, tmp_path: 
     pid = os.fork()
     if pid == 0:
         try:
-            box.shell(f"sleep 300; : {mark}")
+            box.shell(f"touch started; sleep 300; : {mark}")
         finally:
             os._exit(0)
 
@@ -322,7 +322,7 @@ def test_everything_inside_ends_with_the_one_who_started_it(box: Box, tmp_path: 
         return any(mark.encode() in _cmdline(entry) for entry in Path("/proc").glob("[0-9]*"))
 
     deadline = time.monotonic() + 20
-    while not alive() and time.monotonic() < deadline:
+    while not (box.workspace / "started").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert alive()
     os.kill(pid, 9)

@@ -146,6 +146,19 @@ def test_processes_that_race_for_the_first_use_all_read_the_whole_file(home: Pat
         assert os.listdir(place / ".config/ags") == ["config.toml"]
 
 
+def test_a_folder_that_comes_up_while_ours_is_made_is_used(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really_make = Path.mkdir
+
+    def be_overtaken(folder: Path, mode: int) -> None:
+        really_make(folder, mode)
+        really_make(folder, mode)
+
+    monkeypatch.setattr(Path, "mkdir", be_overtaken)
+    assert load(None, {}, home).source == home / ".config/ags/config.toml"
+
+
 def test_a_file_that_comes_up_while_ours_is_written_wins(
     file: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

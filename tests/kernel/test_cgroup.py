@@ -56,10 +56,18 @@ def test_in_a_container_paths_count_from_the_root_of_the_mount() -> None:
     assert found[0].own == Path("/sys/fs/cgroup/me")
 
 
-@pytest.mark.parametrize("path", ["/docker/other", "/../../elsewhere", "/docker/abcd"])
-def test_a_cgroup_no_mount_shows_is_not_ours_to_use(path: str) -> None:
-    shown = mounts("/docker/abc /sys/fs/cgroup rw - cgroup2 cgroup2 rw")
+@pytest.mark.parametrize(
+    ("root", "path"),
+    [("/docker/abc", "/docker/other"), ("/docker/abc", "/docker/abcd"), ("/", "/../elsewhere")],
+)
+def test_a_cgroup_no_mount_shows_is_not_ours_to_use(root: str, path: str) -> None:
+    shown = mounts(f"{root} /sys/fs/cgroup rw - cgroup2 cgroup2 rw")
     assert hierarchies(f"0::{path}\n", shown) == ()
+
+
+def test_a_writable_mount_is_preferred() -> None:
+    shown = mounts("/ /ro ro - cgroup2 cgroup2 rw", "/ /rw rw - cgroup2 cgroup2 rw")
+    assert hierarchies("0::/\n", shown)[0].top == Path("/rw")
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,15 @@ time.sleep(60)
         assert made.reached() is None
 
 
+@needs_root
+def test_after_kill_nothing_more_is_started_inside() -> None:
+    with group(Limits(pids=20)) as made:
+        made.kill()
+        with inside(made, BOMB) as process:
+            assert line(process) == "0"
+        assert made.reached() is None
+
+
 SPIN = "end = time.monotonic() + 0.5\nwhile time.monotonic() < end: pass"
 
 

@@ -8,14 +8,18 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ags.errors import AgsError
+from ags.kernel import processes
 from ags.kernel.watch import (
     Room,
     Sample,
+    _own_tmpfs,
+    _watched,
     check_room,
     human_size,
     judge,
@@ -184,14 +188,15 @@ def verdict(
 
 HOG = "kept = b'x' * (96 << 20)"
 SHARED = """
+mine, yours = os.pipe()
 kept = mmap.mmap(-1, 64 << 20)
 kept.write(b'x' * (64 << 20))
 for _ in range(3):
     if os.fork() == 0:
         for at in range(0, 64 << 20, 4096): kept[at]
-        os.write(tell, b'r')
+        os.write(yours, b'r')
         time.sleep(60)
-    os.read(told, 1)
+    os.read(mine, 1)
 """
 THREADS = """
 for _ in range(20):
@@ -233,6 +238,13 @@ def test_files_in_the_runs_own_tmpfs_are_memory() -> None:
         assert verdict(pid, memory(64 * MIB)) is None
         Path(f"/proc/{pid}/root/mnt/file").write_bytes(bytes(80 * MIB))
         assert verdict(pid, memory(64 * MIB)) == "the memory limit of 64 MiB was reached"
+
+
+def test_tmpfs_of_the_host_that_the_run_sees_is_not_its_memory() -> None:
+    with process(*tmpfs("size=1m")) as pid, python("pass") as ours:
+        assert _own_tmpfs(pid) == [Path(f"/proc/{pid}/root/mnt")]
+        assert any(mount.kind == "tmpfs" for mount in processes.mounts(ours))
+        assert _own_tmpfs(ours) == []
 
 
 def test_a_run_is_stopped_when_its_disk_gets_full() -> None:
@@ -296,6 +308,14 @@ def test_a_run_that_has_ended_is_nobodys_fault() -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
     assert verdict(gone.pid, memory(1)) is None
+
+
+def test_a_later_process_with_the_pid_of_the_run_is_not_the_run() -> None:
+    with python(HOG) as pid, _watched(pid, memory(GIB), (), contained=False) as watched:
+        found = asyncio.run(watched.sample()).memory
+        assert found is not None and found > 96 * MIB
+        later = replace(watched, born=1)
+        assert asyncio.run(later.sample()).memory == 0
 
 
 def test_a_cancelled_watch_leaves_no_descriptor_open(tmp_path: Path) -> None:

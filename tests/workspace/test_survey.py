@@ -22,12 +22,9 @@ def paths(found: Iterable[Found]) -> set[str]:
 
 
 def bind(path: Path) -> socket.socket:
-    """A live socket, at however long a path."""
+    """A live socket."""
     server = socket.socket(socket.AF_UNIX)
-    here = os.getcwd()
-    os.chdir(path.parent)
-    server.bind(path.name)
-    os.chdir(here)
+    server.bind(os.fsencode(path))
     server.listen()
     return server
 

@@ -69,8 +69,18 @@ def show(error: AgsError) -> None:
         print(f"  try: {plain(error.hint)}", file=sys.stderr)
 
 
+def open_standard_streams() -> None:
+    """Called with one of them closed, the next file opened would take its place and its output."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code; the only place on the command line where an error is caught."""
+    open_standard_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given[: given.index("--")] if "--" in given else "--debug" in given
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from typing import Self
 from ags import host, identity, places, plan, toolchains
 from ags.config.schema import MountConfig, Settings
 from ags.errors import AgsError
-from ags.kernel import probe
+from ags.kernel import cgroup
 from ags.model import Bind, Identity, Limits, MountStep, Plan, Weakening
 from ags.places import Places
 from ags.workspace import git, protect, unshare
@@ -77,14 +78,13 @@ class Engine:
 
     def _limits(self) -> Limits:
         """As the settings have them on this machine."""
-        total = probe.memory()
-        if total is None:
-            raise AgsError("tell the machine's memory", cause="/proc/meminfo cannot be read")
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         return self.settings.limits.resolve(total)
 
     async def prepare(self, request: Request) -> Prepared:
         """Judge every path, protect the workspace, and build the plan."""
         self._make_state_folder()
+        cgroup.sweep()  # of runs whose supervisor was killed
         cwd = places.resolve(request.cwd, "the current directory")
         root = self._workspace(cwd)
         who = identity.resolve(root, self.home)
@@ -128,11 +128,9 @@ class Engine:
         return Places(homes, self.ags_home, self.settings_folder)
 
     def _workspace(self, cwd: Path) -> Path:
-        guarded = self._places(self.home)
-        stop = frozenset(place.resolve() for place in guarded.own) | {Path("/")}
-        root = find_root(cwd, cwd.stat().st_uid, stop)
-        places.check_source(root, guarded, writable=True, flag="this directory as the workspace")
-        return root
+        own = (self.home, self.ags_home, self.settings_folder)
+        stop = frozenset(place.resolve() for place in own) | {Path("/")}
+        return find_root(cwd, cwd.stat().st_uid, stop)
 
     def _binds(
         self, request: Request, root: Path, guarded: Places
@@ -178,6 +176,13 @@ class Engine:
 
     def _protected(self) -> Iterable[protect.Protected]:
         lifted = {str(path) for path in self.settings.workspace.unprotect}
+        if unknown := lifted - {each.path for each in protect.PROTECTED}:
+            raise AgsError(
+                "use [workspace] unprotect",
+                subject=", ".join(sorted(unknown)),
+                cause="it is not among the protected paths",
+                hint=f"these are: {' '.join(each.path for each in protect.PROTECTED)}",
+            )
         yield from (each for each in protect.PROTECTED if each.path not in lifted)
         yield from (protect.Protected(str(path)) for path in self.settings.workspace.protect)
 

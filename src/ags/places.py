@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from ags.errors import AgsError
@@ -49,26 +48,69 @@ MADE_INSIDE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+Identity = tuple[int, int]
+"""Device and inode: the same folder under whatever name, bind mounts of it included."""
+
+
+class Place:
+    """One guarded folder: where it is, and all that would contain it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.identity = _identity(path)
+        # What does not exist yet is known by name alone, so its name must be the real one.
+        self.real = os.path.realpath(path)
+        self.above = {_identity(folder) for folder in _ancestors(self.real)}
+
+    def is_in(self, path: str, identity: Identity | None) -> bool:
+        """Whether `path`, resolved, is this place or contains it."""
+        return _below(self.real, path) or (identity is not None and identity in self.above)
+
+    def holds(self, path: str, identities: set[Identity | None]) -> bool:
+        """Whether `path`, resolved, is this place or lies in it."""
+        return _below(path, self.real) or (
+            self.identity is not None and self.identity in identities
+        )
+
+
 class Places:
-    """The person's home and the run's, AGS's state and settings."""
+    """The homes of the person and of the run, AGS's state and settings: looked at once."""
 
-    homes: tuple[Path, ...]
-    ags_home: Path
-    settings: Path
-
-    @property
-    def credentials(self) -> tuple[Path, ...]:
-        return tuple(home / name for home in self.homes for name in CREDENTIAL_FOLDERS)
+    def __init__(self, homes: Sequence[Path], ags_home: Path, settings: Path) -> None:
+        self.homes = tuple(homes)
+        folders = [os.path.join(home, name) for home in homes for name in CREDENTIAL_FOLDERS]
+        self.homes_and_ours = [Place(str(path)) for path in (*homes, ags_home, settings)]
+        self.ours = self.homes_and_ours[len(self.homes) :]
+        self.credentials = [Place(path) for path in folders]
 
     @property
     def own(self) -> tuple[Path, ...]:
-        return (*self.homes, self.ags_home, self.settings)
+        return tuple(Path(place.path) for place in self.homes_and_ours)
 
     @property
     def forbidden(self) -> tuple[Path, ...]:
         """What may neither be mounted nor lie below a mount."""
-        return (*self.own, *self.credentials)
+        return (*self.own, *(Path(place.path) for place in self.credentials))
+
+
+def _identity(path: str) -> Identity | None:
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return None
+    # The root shows under many inodes in containers; by name it is compared anyway.
+    return None if path == "/" else (facts.st_dev, facts.st_ino)
+
+
+def _ancestors(path: str) -> Iterator[str]:
+    """The path itself, then each folder above it but the root."""
+    while path != "/":
+        yield path
+        path = os.path.dirname(path)
+
+
+def _below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def resolve(path: Path, flag: str) -> Path:
@@ -89,7 +131,7 @@ def check_source(path: Path, places: Places, *, writable: bool, flag: str) -> We
             cause=why,
             hint="choose a folder that holds only the work, such as a project of its own",
         )
-    if not writable and (inside := _holding(path, places.credentials)):
+    if not writable and (inside := _credentials_at(path, places)):
         return Weakening(
             "credentials mounted", f"{path} is readable inside ({inside} holds credentials)"
         )
@@ -97,55 +139,37 @@ def check_source(path: Path, places: Places, *, writable: bool, flag: str) -> We
 
 
 def _too_much(path: Path, places: Places, *, writable: bool) -> str | None:
-    if inner := _held(path, places.own):
-        return f"it is or contains {inner}"
-    if str(path) in SHARED_FOLDERS:
+    name = str(path)
+    identity = _identity(name)
+    above = {_identity(folder) for folder in _ancestors(name)}
+    for place in places.homes_and_ours:
+        if place.is_in(name, identity):
+            return f"it is or contains {place.path}"
+    if name in SHARED_FOLDERS:
         return "it is shared by the whole system"
-    if outer := _holding(path, (places.ags_home, places.settings)):
-        return f"it lies in {outer}, which is AGS's own"
+    for place in places.ours:
+        if place.holds(name, above):
+            return f"it lies in {place.path}, which is AGS's own"
     if not writable:
         return None
-    if inner := _held(path, places.credentials):
-        return f"it is or contains {inner}, which holds credentials"
-    if outer := _holding(path, places.credentials):
-        return f"it lies in {outer}, which holds credentials"
-    if outer := _holding(path, (Path(folder) for folder in SYSTEM_FOLDERS)):
-        return f"it lies in {outer}, which belongs to the system"
+    for place in places.credentials:
+        if place.is_in(name, identity) or place.holds(name, above):
+            return f"it is, contains or lies in {place.path}, which holds credentials"
+    for folder in SYSTEM_FOLDERS:
+        if _below(name, folder):
+            return f"it lies in {folder}, which belongs to the system"
     return None
 
 
-def _held(path: Path, guarded: Iterable[Path]) -> Path | None:
-    """The first guarded place that `path` is or contains, bind mounts of it included."""
-    for place in guarded:
-        real = place.resolve()
-        if any(_same(path, ancestor) for ancestor in (real, *real.parents)):
-            return place
-    return None
-
-
-def _holding(path: Path, guarded: Iterable[Path]) -> Path | None:
-    """The first guarded place that `path` is or lies in."""
-    for place in guarded:
-        real = place.resolve()
-        if any(_same(real, ancestor) for ancestor in (path, *path.parents)):
-            return place
-    return None
-
-
-def _same(one: Path, other: Path) -> bool:
-    if one == other:
-        return True
-    try:
-        # The root shows under many inodes in containers; by name it was just compared.
-        return other != Path("/") and os.path.samefile(one, other)
-    except OSError:
-        return False
+def _credentials_at(path: Path, places: Places) -> str | None:
+    above = {_identity(folder) for folder in _ancestors(str(path))}
+    return next((p.path for p in places.credentials if p.holds(str(path), above)), None)
 
 
 def check_target(target: PurePosixPath, places: Places, flag: str) -> None:
     """Refuse a place inside that is not the person's to fill."""
     parts = target.parts
-    if not target.is_absolute() or ".." in parts:
+    if parts[:1] != ("/",) or ".." in parts:  # two slashes at the front would be another root
         raise AgsError(
             f"use {flag}", subject=target, cause="the path inside must be absolute, without .."
         )

@@ -116,7 +116,7 @@ def _refuse_foreign(path: Path, facts: os.stat_result) -> None:
     """Who can write the settings, or swap the file, decides what a sandbox may touch."""
     name = shlex.quote(str(path))
     if facts.st_uid not in (0, os.geteuid()):
-        cause = f"{path} belongs to another user (uid {facts.st_uid})"
+        cause = f"it belongs to another user (uid {facts.st_uid})"
         raise ConfigError(path, None, "", cause, f"chown {os.geteuid()} {name}")
     sticky = stat.S_ISDIR(facts.st_mode) and facts.st_mode & stat.S_ISVTX
     if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky:

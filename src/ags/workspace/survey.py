@@ -161,6 +161,7 @@ class _Walk:
         except (FileNotFoundError, NotADirectoryError):
             return  # gone or replaced since it was listed
         facts = os.fstat(fd)
+        # Mounted since the table was read, or a subvolume, which the table does not have.
         if self.stack and facts.st_dev != self.stack[0].inode.device:
             os.close(fd)
             self.mounts.add(path)

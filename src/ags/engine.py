@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Self
@@ -38,14 +38,34 @@ class Request:
     ptrace: bool = False
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A writable folder of the person's, and what is held in it."""
+
+    root: Path
+    held: tuple[protect.Held, ...]
+    steps: tuple[MountStep, ...]
+    notes: tuple[str, ...]
+    weakenings: tuple[Weakening, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """A plan, and what is held on the host's side for as long as it runs."""
 
     plan: Plan
     notes: tuple[str, ...]
     """What the person should hear of before the start."""
-    held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    folders: tuple[Folder, ...]
+    held: contextlib.ExitStack
+
+    def replaced(self) -> tuple[Path, ...]:
+        """Protected paths that somebody replaced during the run: from then on nothing held them."""
+        return tuple(
+            folder.root / path
+            for folder in self.folders
+            for path in protect.adrift(folder.root, folder.held)
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -91,7 +111,7 @@ class Engine:
         guarded = self._places(who.home)
         binds, weakenings = self._binds(request, root, guarded)
         with contextlib.ExitStack() as stack:
-            protections, notes = self._protect(binds, who, stack)
+            folders = tuple(self._protect(binds, who, stack))
             tools = self._toolchains(who, guarded, binds)
             spec = plan.Spec(
                 run=request.run,
@@ -102,16 +122,21 @@ class Engine:
                 sizes=self._sizes(),
                 binds=binds,
                 toolchains=tools.steps,
-                protections=protections,
+                protections=tuple(step for folder in folders for step in folder.steps),
                 path=(*self._tool_path(), *tools.path),
                 environment=self._environment(request, tools),
                 gitconfig=git.config_text(await git.identity(who.home)),
                 hostname=self.settings.sandbox.hostname,
                 ptrace=request.ptrace or self.settings.sandbox.ptrace,
-                weakenings=(*weakenings, *self._chosen_weakenings()),
+                weakenings=(
+                    *weakenings,
+                    *self._chosen_weakenings(),
+                    *(each for folder in folders for each in folder.weakenings),
+                ),
             )
             made = plan.build(spec, host.read(self.environ, who.host_uid))
-            return Prepared(made, (*notes, *tools.notes), stack.pop_all())
+            notes = (*(note for folder in folders for note in folder.notes), *tools.notes)
+            return Prepared(made, notes, folders, stack.pop_all())
 
     def _make_state_folder(self) -> None:
         try:
@@ -140,7 +165,7 @@ class Engine:
         wanted = [("[[mount]]", mount) for mount in self.settings.mounts]
         for tool in self.settings.tools:
             wanted += [(f"[[tool]] {tool.name}", mount) for mount in tool.directories]
-        binds = [Bind(root, PurePosixPath(root), writable=True)]
+        binds = [_judged(root, PurePosixPath(root), True)]
         weakenings = []
         for flag, mount in (*wanted, *request.mounts):
             if (source := _source(mount, flag)) is None:
@@ -152,27 +177,29 @@ class Engine:
             target = PurePosixPath(source) if mount.container is None else mount.container
             places.check_target(target, guarded, flag)
             _check_place(target, binds, flag)
-            binds.append(Bind(source, target, mount.writable))
+            binds.append(_judged(source, target, mount.writable))
         return tuple(binds), tuple(weakenings)
 
     def _protect(
         self, binds: Sequence[Bind], who: Identity, stack: contextlib.ExitStack
-    ) -> tuple[tuple[MountStep, ...], tuple[str, ...]]:
+    ) -> Iterator[Folder]:
         """Each writable folder is somebody's workspace, with settings and repositories in it."""
         owner = Owner(who.host_uid, who.host_gid)
-        state = self.ags_home / "protect"
-        steps: list[MountStep] = []
-        notes: list[str] = []
         for bind in binds:
             if not bind.writable or not bind.source.is_dir():
                 continue
             protection = stack.enter_context(
-                protect.prepare(bind.source, self._protected(), state, owner)
+                protect.prepare(bind.source, self._protected(), self.ags_home / "protect", owner)
             )
+            notes: list[str] = []
             found = self._unshared(bind.source, protection, owner, notes)
-            steps += _moved(protect.steps(protection, found), bind)
-            notes += _remarks(found)
-        return tuple(steps), tuple(notes)
+            yield Folder(
+                root=bind.source,
+                held=protect.places(protection, found),
+                steps=tuple(_moved(protect.steps(protection, found), bind)),
+                notes=tuple(notes),
+                weakenings=tuple(_overlooked(bind.source, found)),
+            )
 
     def _protected(self) -> Iterable[protect.Protected]:
         lifted = {str(path) for path in self.settings.workspace.unprotect}
@@ -267,6 +294,11 @@ def _source(mount: MountConfig, flag: str) -> Path | None:
     return source
 
 
+def _judged(source: Path, target: PurePosixPath, writable: bool) -> Bind:
+    facts = source.stat()
+    return Bind(source, target, writable, inode=(facts.st_dev, facts.st_ino))
+
+
 def _check_place(target: PurePosixPath, binds: Sequence[Bind], flag: str) -> None:
     """A mount point that is missing would be made in the person's own folder, and stay there."""
     for bind in binds:
@@ -288,8 +320,9 @@ def _moved(steps: Sequence[MountStep], bind: Bind) -> Iterable[MountStep]:
         yield replace(step, target=bind.target / step.target.relative_to(bind.source))
 
 
-def _remarks(found: Survey) -> Iterable[str]:
+def _overlooked(root: Path, found: Survey) -> Iterator[Weakening]:
+    """Where repositories, sockets and hard links may be that nothing protects."""
     if found.truncated:
-        yield f"the workspace was not looked at whole: {found.truncated}"
-    for path in found.unsettled[:5]:
-        yield f"not protected: {path}"
+        yield Weakening("not looked at whole", f"{root}: {found.truncated}")
+    for path in found.unsettled:
+        yield Weakening("not looked into", str(root / path))

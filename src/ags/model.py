@@ -49,6 +49,8 @@ class Bind:
     source: Path
     target: PurePosixPath
     writable: bool = False
+    inode: tuple[int, int] | None = None
+    """Device and inode of what was judged; anything else found there later ends the start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,27 @@ from ags.engine import Engine, Request
 from tests.box import Box, Outcome, run_plan
 
 
+def engine(box: Box, home: Path | None = None, settings: Settings | None = None) -> Engine:
+    return Engine(
+        environ={"PATH": "/usr/bin:/bin", "TERM": "dumb"},
+        home=home or box.home,
+        ags_home=box.workspace.parent / "state",
+        settings=settings or Settings(),
+        folder=(home or box.home) / ".config" / "ags",
+    )
+
+
+def request(
+    box: Box, script: str, cwd: Path | None = None, mounts: tuple[MountConfig, ...] = ()
+) -> Request:
+    return Request(
+        run="test",
+        command=("/bin/sh", "-c", script),
+        cwd=cwd or box.workspace,
+        mounts=tuple(("--mount", mount) for mount in mounts),
+    )
+
+
 def run(
     box: Box,
     script: str,
@@ -19,23 +40,9 @@ def run(
     settings: Settings | None = None,
     mounts: tuple[MountConfig, ...] = (),
 ) -> Outcome:
-    state = box.workspace.parent / "state"
-    engine = Engine(
-        environ={"PATH": "/usr/bin:/bin", "TERM": "dumb"},
-        home=home or box.home,
-        ags_home=state,
-        settings=settings or Settings(),
-        folder=(home or box.home) / ".config" / "ags",
-    )
-    request = Request(
-        run="test",
-        command=("/bin/sh", "-c", script),
-        cwd=cwd or box.workspace,
-        mounts=tuple(("--mount", mount) for mount in mounts),
-    )
-
     async def scene() -> Outcome:
-        with await engine.prepare(request) as prepared:
+        wanted = request(box, script, cwd, mounts)
+        with await engine(box, home, settings).prepare(wanted) as prepared:
             return await run_plan(box.backend, prepared.plan)
 
     return asyncio.run(scene())

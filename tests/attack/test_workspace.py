@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import socket
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ags.config.schema import Settings, Workspace
-from tests.attack.by_engine import run
+from tests.attack.by_engine import engine, request, run
 from tests.box import Box
 
 
@@ -155,3 +156,14 @@ def test_a_protected_path_that_is_a_link_is_an_error(box: Box) -> None:
         run(box, "touch ran")
     assert not (box.workspace / "ran").exists()
     shutil.rmtree(elsewhere)
+
+
+def test_a_protected_file_replaced_on_the_host_during_the_run_is_told(box: Box) -> None:
+    """As an editor does that saves by renaming: the mount inside is then lifted in silence."""
+    settings = give(box, ".claude/settings.json")
+    prepared = asyncio.run(engine(box).prepare(request(box, "true")))
+    with prepared:
+        assert prepared.replaced() == ()
+        saved = give(box, ".claude/saved")
+        saved.rename(settings)
+        assert prepared.replaced() == (settings,)

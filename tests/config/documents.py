@@ -24,7 +24,8 @@ def _keys() -> st.SearchStrategy[str]:
 def _scalars() -> st.SearchStrategy[str]:
     fixed = (
         "1", "-2.5e+3", "true", "inf", "1979-05-27 07:32:00.5", "07:32:00", "0xff", "''", '""',
-        "'it is # = [ {'", '"""\n[x]\na = 1 # \\""" "" \\\n  """""', "'''\n]}, ' '' \"\"\"'''''",
+        "'it is # = [ {'", '"""x""""', "'''x''''",
+        '"""\n[x]\na = 1 # \\""" "" \\\n  """""', "'''\n]}, ' '' \"\"\"'''''",
     )  # fmt: skip
     plain = st.text(st.characters(min_codepoint=32, exclude_categories=("Cs", "Cc")), max_size=8)
     return st.one_of(st.sampled_from(fixed), plain.map(quoted))

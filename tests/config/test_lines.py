@@ -112,6 +112,13 @@ def test_every_key_has_its_line(newline: str) -> None:
     assert set(keys(tomllib.loads(text))) == set(EXPECTED)
 
 
+@pytest.mark.parametrize("quotes", ['"""', "'''"])
+def test_a_long_string_may_end_in_quotes_of_its_own(quotes: str) -> None:
+    for own in (1, 2):
+        text = f"a = [{quotes}x{quotes}{quotes[0] * own}, 1]\nb = 2"
+        assert line_numbers(text) == {("a",): 1, ("a", 0): 1, ("a", 1): 1, ("b",): 2}
+
+
 def test_a_key_that_is_not_there_has_the_line_of_what_is_around_it() -> None:
     assert line_of(DOCUMENT, ("many", 1, "inner", 0, "missing")) == 32
     assert line_of(DOCUMENT, ("many", 1, "missing")) == 31

@@ -6,9 +6,10 @@ import functools
 import os
 import stat
 import subprocess
+import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,6 +135,31 @@ def end_fork(child: tuple[int, int]) -> int:
     if report:
         pytest.fail(report, pytrace=False)
     return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+
+
+SWAP = """
+import os, sys
+one, other, *folders = sys.argv[1:]
+print(flush=True)
+while True:
+    for folder in folders:
+        os.chdir(folder)
+        os.rename(one, "between"); os.rename(other, one); os.rename("between", other)
+        os.chdir("..")
+"""
+
+
+@contextmanager
+def swapping(root: Path, one: str, other: str, folders: Sequence[str]) -> Iterator[None]:
+    """In each folder two names change places all the time, as a hostile run would have them."""
+    command = (sys.executable, "-I", "-c", SWAP, one, other, *folders)
+    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE) as swapper:
+        assert swapper.stdout is not None
+        swapper.stdout.readline()
+        try:
+            yield
+        finally:
+            swapper.kill()
 
 
 def is_empty_folder(path: Path) -> bool:

@@ -211,6 +211,15 @@ def test_where_the_run_cannot_write_nothing_needs_a_placeholder(scene: Scene) ->
         assert scene.names() == {".vscode", ".vscode/tasks.json"}
 
 
+@pytest.mark.skipif(ME.uid != 0, reason="gives files to another user")
+def test_a_directory_we_could_not_make_is_not_ours_to_remove(scene: Scene) -> None:
+    with prepare(scene.root, [Protected(".idea")], scene.state, NOBODY) as protection:
+        assert protection.held == ()
+        os.chown(scene.root, NOBODY.uid, NOBODY.gid)
+        scene.folder(".idea")
+    assert scene.names() == {".idea"}
+
+
 def test_a_folder_the_run_could_make_writable_is_no_protection() -> None:
     def attempt() -> None:
         with pytest.raises(AgsError, match=r"absent \(.envrc\): permission denied") as caught:

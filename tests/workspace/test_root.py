@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,28 @@ def test_a_stranger_cannot_widen_the_root(scene: Scene, uid: int) -> None:
     assert find_root(here, uid) == here
     os.chown(scene.root, NOBODY.uid, NOBODY.gid)
     assert find_root(here, uid) == scene.root
+
+
+@as_root
+def test_a_stranger_s_whole_repository_around_the_directory_is_not_taken(scene: Scene) -> None:
+    here = scene.folder("project")
+    os.chown(here, NOBODY.uid, NOBODY.gid)
+    for path in (scene.root, scene.folder(".git")):
+        os.chown(path, 1234, 1234)
+    assert find_root(here, NOBODY.uid) == here
+    assert find_root(here, 1234) == scene.root
+
+
+@as_root
+def test_the_search_stays_on_one_file_system(scene: Scene) -> None:
+    scene.folder(".git")
+    here = scene.folder("stick")
+    assert find_root(here, ME.uid) == scene.root
+    subprocess.run(("mount", "-t", "tmpfs", "tmpfs", here), check=True)
+    try:
+        assert find_root(here, ME.uid) == here
+    finally:
+        subprocess.run(("umount", here), check=True)
 
 
 @as_root

@@ -12,7 +12,7 @@ import pytest
 
 from ags.workspace.survey import Survey, mount_points, survey
 from ags.workspace.tree import Found
-from tests.workspace.scene import ME, NOBODY, Scene, by_everyone, forked
+from tests.workspace.scene import ME, NOBODY, Scene, by_everyone, forked, swapping
 
 ODD = os.fsdecode(b"odd-\xff\xfe \n")
 
@@ -102,6 +102,16 @@ def test_links_are_not_followed(scene: Scene) -> None:
     (scene.outside / ".git").mkdir()
     (scene.root / "away").symlink_to(scene.outside)
     assert survey(scene.root).repositories == ()
+
+
+def test_a_link_swapped_in_during_the_walk_is_not_followed(scene: Scene) -> None:
+    """The name is listed as a directory and opened as a link, sooner or later."""
+    (scene.outside / "secret/.git").mkdir(parents=True)
+    scene.folder("sub/swapped")
+    (scene.root / "sub/spare").symlink_to(scene.outside)
+    with swapping(scene.root, "swapped", "spare", ["sub"]):
+        for _ in range(2000):
+            assert survey(scene.root).repositories == ()
 
 
 def test_a_walk_that_is_too_long_says_so(scene: Scene) -> None:

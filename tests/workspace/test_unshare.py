@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,7 @@ from ags.errors import AgsError
 from ags.workspace.survey import survey
 from ags.workspace.tree import Found, Inode
 from ags.workspace.unshare import Unshared, refuse, unshare
-from tests.workspace.scene import ME, NOBODY, Scene, by_everyone, forked
+from tests.workspace.scene import ME, NOBODY, Scene, by_everyone, forked, swapping
 
 ODD = os.fsdecode(b"odd-\xff\n")
 
@@ -113,6 +116,40 @@ def test_what_is_no_longer_what_was_found_is_left_alone(scene: Scene) -> None:
     assert (scene.root / "link").is_symlink()
     assert stat.S_ISFIFO((scene.root / "pipe").lstat().st_mode)
     assert (scene.outside / "moved/file").stat().st_nlink == 2
+
+
+def test_a_name_that_keeps_being_swapped_brings_nothing_else_into_the_workspace(
+    scene: Scene,
+) -> None:
+    secret = scene.outside / "secret"
+    secret.write_text("secret")
+    names = [f"{number}" for number in range(200)]
+    for name in names:
+        scene.shared(f"{name}/swapped", "victim" * 10_000)
+        (scene.root / name / "spare").symlink_to(secret)
+    shared = survey(scene.root).shared
+    with swapping(scene.root, "swapped", "spare", names):
+        for _ in range(20):
+            unshare(scene.root, shared, scene.owner)
+    files = [path for path in scene.root.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert {path.read_text() for path in files} == {"victim" * 10_000}
+
+
+def test_a_file_that_is_being_written_to_is_not_torn(scene: Scene) -> None:
+    victim = scene.shared("log", "line\n" * 4_000_000)
+    shared = survey(scene.root).shared
+    script = "import sys\nf = open(sys.argv[1], 'ab', 0)\nwhile True: f.write(b'line\\n')\n"
+    with subprocess.Popen((sys.executable, "-I", "-c", script, victim)) as writer:
+        try:
+            while victim.stat().st_size == len("line\n") * 4_000_000:
+                time.sleep(0.01)
+            with pytest.raises(AgsError, match="being written to right now"):
+                unshare(scene.root, shared, scene.owner)
+        finally:
+            writer.kill()
+    assert (scene.root / "log").samefile(victim)
+    assert scene.names() == {"log"}
+    assert unshare(scene.root, shared, scene.owner).files == 1
 
 
 def test_a_file_deeper_than_any_path_is_unshared(scene: Scene) -> None:

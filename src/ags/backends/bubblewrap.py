@@ -148,7 +148,7 @@ def _confine(plan: Plan) -> cgroup.Cgroup | None:
 async def _launch(
     binary: str, plan: Plan, streams: Streams, group: cgroup.Cgroup | None
 ) -> BubblewrapSandbox:
-    expected = walls.expect(plan)
+    expected = walls.expect(plan.mounts)
     with contextlib.ExitStack() as ours:
         pipes = _Pipes(ours)
         child = proc.spawn(

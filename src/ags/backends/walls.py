@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ags.errors import AgsError
-from ags.model import Bind, Plan, ReadOnly
+from ags.model import Bind, Mask, MountStep, ReadOnly
 
 NAMESPACES = ("user", "ipc", "pid", "net", "uts", "cgroup", "mnt")
 STATUS = {
@@ -31,25 +32,22 @@ class Expected:
     """One mount as it must be seen inside."""
 
     target: PurePosixPath
-    identity: tuple[int, int] | None
+    inode: tuple[int, int] | None
     """Device and inode of what must be there; None where only the mode matters."""
     writable: bool
 
 
-def expect(plan: Plan) -> tuple[Expected, ...]:
+def expect(mounts: Sequence[MountStep]) -> tuple[Expected, ...]:
     """Taken before the start, so that a later swap of a source shows."""
     expected = []
-    for index, step in enumerate(plan.mounts):
-        if any(
-            later.target == step.target
-            for later in plan.mounts[index + 1 :]
-            if isinstance(later, Bind)
-        ):
+    for index, step in enumerate(mounts):
+        if any(later.target == step.target for later in mounts[index + 1 :]):
             continue
         if isinstance(step, Bind):
             facts = _look(step.source)
-            expected.append(Expected(step.target, (facts.st_dev, facts.st_ino), step.writable))
-        elif isinstance(step, ReadOnly):
+            inode = step.inode or (facts.st_dev, facts.st_ino)
+            expected.append(Expected(step.target, inode, step.writable))
+        elif isinstance(step, ReadOnly | Mask):
             expected.append(Expected(step.target, None, writable=False))
     return tuple(expected)
 
@@ -70,6 +68,11 @@ def check(pid: int, expected: tuple[Expected, ...]) -> None:
     """Raises at the first wall that is not as it must be. `pid` is the waiting command."""
     _check_namespaces(pid)
     _check_status(pid)
+    check_mounts(pid, expected)
+
+
+def check_mounts(pid: int, expected: tuple[Expected, ...]) -> None:
+    """Each is the very thing that was judged, read-only if it must be, and not behind a link."""
     inside = Path(f"/proc/{pid}/root")
     links: dict[PurePosixPath, bool] = {}
     for mount in expected:
@@ -100,11 +103,11 @@ def _check_mount(inside: Path, mount: Expected, links: dict[PurePosixPath, bool]
                 ).is_symlink() and parent != PurePosixPath("/")
             if links[parent]:
                 raise _breach(f"{mount.target} is reached through a link")
-        facts = os.lstat(seen) if mount.identity else None
+        facts = os.lstat(seen) if mount.inode else None
         read_only = bool(os.statvfs(seen).f_flag & os.ST_RDONLY)
     except OSError as error:
         raise _breach(f"{mount.target}: {error.strerror}") from error
-    if facts and (facts.st_dev, facts.st_ino) != mount.identity:
+    if facts and (facts.st_dev, facts.st_ino) != mount.inode:
         raise _breach(f"{mount.target} is not what was to be mounted there")
     if not mount.writable and not read_only:
         raise _breach(f"{mount.target} can be written to")

@@ -215,8 +215,13 @@ async def _run(
                 await sandbox.kill()
                 raise
             ending = await sandbox.wait()
+            replaced = prepared.replaced()
     finally:
         terminal.close()
+    _tell(
+        f"look at {path}: it was replaced during the run, and from then on could be changed inside"
+        for path in replaced
+    )
     if ending.stopped_by:
         _tell([f"stopped: {ending.stopped_by}"])
     return ending.code

@@ -167,15 +167,15 @@ def _how(path: str, facts: os.stat_result, *, last: bool) -> Literal["anchor", "
 
 def steps(protection: Protection, survey: Survey) -> tuple[MountStep, ...]:
     """The mounts that hold everything, parents first, to come after the workspace's own."""
-    return tuple(
-        _step(protection.root / each.path, each.how) for each in places(protection, survey)
-    )
+    return tuple(_step(protection.root, each) for each in places(protection, survey))
 
 
-def _step(path: Path, how: Literal["anchor", "read-only", "mask"]) -> MountStep:
-    if how == "mask":
+def _step(root: Path, held: Held) -> MountStep:
+    path = root / held.path
+    if held.how == "mask":
         return Mask(PurePosixPath(path), "file")
-    return Bind(path, PurePosixPath(path), writable=how == "anchor")
+    inode = (held.inode.device, held.inode.number)
+    return Bind(path, PurePosixPath(path), writable=held.how == "anchor", inode=inode)
 
 
 def places(protection: Protection, survey: Survey) -> tuple[Held, ...]:
@@ -195,26 +195,17 @@ def _above(path: str) -> list[str]:
     return ["/".join(names[:depth]) for depth in range(1, len(names))]
 
 
-def adrift(held: Sequence[Held], top: int, *, inside: bool) -> tuple[str, ...]:
-    """The places that are not held as they should be; `top` is the workspace.
-
-    Mounting goes by name. Looked at inside (`open_top(root, f"/proc/{pid}/root")`) before the
-    command is let go, this finds what was swapped in between, and mounts in a wrong order; looked
-    at on the host during the run, what somebody replaced there, which lifts the mount inside.
-    """
-    return tuple(each.path for each in held if not _in_place(each, top, inside=inside))
+def adrift(root: Path, held: Sequence[Held]) -> tuple[str, ...]:
+    """What somebody replaced on the host meanwhile: that lifts the mount inside, in silence."""
+    with closing(open_top(root)) as top:
+        return tuple(each.path for each in held if not _in_place(each, top))
 
 
-def _in_place(held: Held, top: int, *, inside: bool) -> bool:
+def _in_place(held: Held, top: int) -> bool:
+    if held.how == "mask":  # a socket that is gone can no more be reached
+        return True
     *leading, name = parts(held.path)
     with suppress(OSError), closing(descend(top, leading)) as folder:
-        flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-        with closing(os.open(name, flags, dir_fd=folder)) as place:
-            same = Inode.of(os.fstat(place)) == held.inode
-            if not inside:
-                return same or held.how == "mask"
-            if held.how == "mask":
-                return not same and stat.S_ISREG(os.fstat(place).st_mode)
-            closed = bool(os.fstatvfs(place).f_flag & os.ST_RDONLY)
-            return same and (closed or held.how == "anchor")
-    return held.how == "mask" and not inside
+        facts = look(folder, name)
+        return facts is not None and Inode.of(facts) == held.inode
+    return False

@@ -32,6 +32,8 @@ CHUNK = 1 << 20
 ATTEMPTS = 3
 _SOURCE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _TARGET = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_SWAPPED = (errno.ENOENT, errno.ELOOP, errno.ENXIO)
+"""Gone, a link, a socket: not the file that was there a moment ago."""
 _HINT = 'or set [workspace] hard_links = "allow" to let the run change both'
 
 
@@ -134,26 +136,38 @@ class _Work:
         return False
 
     def copy(self, folder: int, found: Found) -> None:
-        name = parts(found.path)[-1]
-        with closing(os.open(name, _SOURCE, dir_fd=folder)) as source:
+        try:
+            source = os.open(parts(found.path)[-1], _SOURCE, dir_fd=folder)
+        except OSError as error:
+            if error.errno not in _SWAPPED:
+                raise
+            self.missed += 1
+            return
+        with closing(source):
             for _ in range(ATTEMPTS):
-                before = os.fstat(source)
-                if Inode.of(before) != found.inode:
-                    self.missed += 1
+                if self.replace(folder, source, found):
                     return
-                with _spare(folder) as spare:
-                    made = _copy(folder, spare, source, before)
-                    if _touched(before, os.fstat(source)):
-                        continue
-                    if not _is(folder, name, found.inode):
-                        self.missed += 1
-                        return
-                    os.rename(spare, name, src_dir_fd=folder, dst_dir_fd=folder)
-                self.copies[found.inode] = Found(found.path, made)
-                self.files += 1
-                self.bytes += before.st_size
-                return
         raise _failure(found, "it is being written to right now")
+
+    def replace(self, folder: int, source: int, found: Found) -> bool:
+        """False when the file changed while it was read."""
+        name = parts(found.path)[-1]
+        before = os.fstat(source)
+        if Inode.of(before) != found.inode:
+            self.missed += 1
+            return True
+        with _spare(folder) as spare:
+            made = _copy(folder, spare, source, before)
+            if _touched(before, os.fstat(source)):
+                return False
+            if not _is(folder, name, found.inode):
+                self.missed += 1
+                return True
+            os.rename(spare, name, src_dir_fd=folder, dst_dir_fd=folder)
+        self.copies[found.inode] = Found(found.path, made)
+        self.files += 1
+        self.bytes += before.st_size
+        return True
 
 
 def _failure(found: Found, cause: str) -> AgsError:

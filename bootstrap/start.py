@@ -1,6 +1,7 @@
 """Runs what bin/ags was called as, in an environment that matches the lock files."""
 
 # No pathlib and no other import here: this runs at every start, and they cost more than all of it.
+import gc
 import os
 import sys
 
@@ -57,10 +58,17 @@ def run(called: str) -> int:
 
         runpy.run_module("bench", run_name="__main__", alter_sys=True)
         return 0
+    gc.disable()  # while modules load: what they make stays
     from ags.cli.main import main as ags
 
+    gc.freeze()
+    gc.enable()
     return ags()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Taking the interpreter apart piece by piece would take longer than most verbs.
+    os._exit(code)

@@ -52,7 +52,7 @@ _DELEGATE = (
 _HAND_OVER = "have root make a cgroup v2 directory, give it to you, and start your shell in it"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Places:
     """Where to look for what is not at a fixed place."""
 
@@ -65,7 +65,7 @@ class Places:
     file: Path
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Settings:
     """Where state and settings are, and whether they can be used."""
 
@@ -79,7 +79,7 @@ class Settings:
     """What it says is wrong, so that a fresh one would do."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Facts:
     """All that the findings are made from."""
 
@@ -97,7 +97,7 @@ class Facts:
     settings: Settings
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Blocker:
     """A setting of the kernel that keeps ordinary users from making user namespaces."""
 

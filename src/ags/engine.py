@@ -23,9 +23,11 @@ from ags.workspace.survey import Survey, survey
 from ags.workspace.tree import Owner
 
 MOST_SECOND_LOOKS = 3
+# Seen from inside, root's files have another owner than the index says, which is no change.
+GIT_INSIDE = {"core.checkStat": "minimal"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Request:
     """One command on one directory, as flags or an API call have it."""
 
@@ -38,7 +40,7 @@ class Request:
     ptrace: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Folder:
     """A writable folder of the person's, and what is held in it."""
 
@@ -49,7 +51,7 @@ class Folder:
     weakenings: tuple[Weakening, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Prepared:
     """A plan, and what is held on the host's side for as long as it runs."""
 
@@ -125,7 +127,7 @@ class Engine:
                 protections=tuple(step for folder in folders for step in folder.steps),
                 path=(*self._tool_path(), *tools.path),
                 environment=self._environment(request, tools),
-                gitconfig=git.config_text(await git.identity(who.home)),
+                gitconfig=git.config_text(await git.identity(who.home) | GIT_INSIDE),
                 hostname=self.settings.sandbox.hostname,
                 ptrace=request.ptrace or self.settings.sandbox.ptrace,
                 weakenings=(

@@ -20,6 +20,8 @@ ETC = (
     "ssl/openssl.cnf", "terminfo", "timezone", "vim", "xattr.conf",
 )  # fmt: skip
 
+SMALL = 128 << 10
+
 # Variables that say how to talk to the person, nothing else.
 SPOKEN = ("TERM", "COLORTERM", "LANG", "LANGUAGE", "TZ", "NO_COLOR")
 
@@ -31,15 +33,16 @@ PROC_HIDDEN = {"keys", "key-users"}
 PROC_KEPT = {"self", "thread-self", "net", "sys", "irq", "bus", "pressure", "sysvipc", "tty"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Entry:
-    """A file or folder of the host; `link` is what it says if it is a link into /usr."""
+    """Something of the host: a link into /usr, a small file to copy, or what has to be bound."""
 
     path: Path
     link: str | None = None
+    content: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Host:
     """Facts that a plan is built from."""
 
@@ -85,9 +88,16 @@ def _etc() -> Iterator[Entry]:
                 continue
             real = path.resolve()
             if real == path:
-                yield Entry(path)
+                yield Entry(path, content=_small(path))
             elif real.is_relative_to("/usr"):
                 yield Entry(path, str(real))
+
+
+def _small(path: Path) -> bytes | None:
+    """Every bind makes bwrap read the whole table of mounts again; a copy of a file does not."""
+    if not path.is_file() or path.stat().st_size > SMALL:
+        return None
+    return path.read_bytes()
 
 
 def _proc_masks(host_uid: int) -> Iterator[tuple[Path, Literal["file", "dir"]]]:

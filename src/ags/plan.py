@@ -25,7 +25,7 @@ from ags.model import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sizes:
     """Room in memory for what is thrown away at the end."""
 
@@ -34,7 +34,7 @@ class Sizes:
     shm: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Spec:
     """What is asked for, with every path already judged and resolved."""
 
@@ -93,7 +93,11 @@ def _system(host: Host) -> Iterator[MountStep]:
 
 def _entry(entry: Entry) -> MountStep:
     target = PurePosixPath(entry.path)
-    return Bind(entry.path, target) if entry.link is None else Link(target, entry.link)
+    if entry.link is not None:
+        return Link(target, entry.link)
+    if entry.content is not None:
+        return Text(target, entry.content)
+    return Bind(entry.path, target)
 
 
 def _etc(spec: Spec, host: Host) -> Iterator[MountStep]:

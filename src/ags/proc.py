@@ -7,7 +7,6 @@ import contextlib
 import fcntl
 import os
 import shlex
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -22,10 +21,11 @@ MINIMAL_ENVIRONMENT = {"PATH": SYSTEM_PATH, "LC_ALL": "C.UTF-8"}
 
 def find(name: str) -> str | None:
     """Where the system keeps a program; the caller's own PATH could lead into a workspace."""
-    return shutil.which(name, path=SYSTEM_PATH)
+    paths = (f"{folder}/{name}" for folder in SYSTEM_PATH.split(":"))
+    return next((path for path in paths if os.access(path, os.X_OK)), None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Result:
     """What a finished command left behind."""
 

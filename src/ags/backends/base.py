@@ -11,7 +11,7 @@ from typing import Protocol
 from ags.model import Ending, Plan
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Probe:
     """Whether a backend can work here; if not, why, and what to do."""
 
@@ -22,7 +22,7 @@ class Probe:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Streams:
     """Three open descriptors for the command. They stay the caller's to close."""
 

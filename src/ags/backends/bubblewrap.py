@@ -41,7 +41,7 @@ GATE = 'echo >&4 && read -r go <&3 && exec "$@" 2>&8 3<&- 4>&- 8>&-'
 START_TIMEOUT = 30.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rendered:
     """Arguments for bwrap, and the contents of the files they name by descriptor."""
 
@@ -159,11 +159,12 @@ async def _launch(
         )
         pipes.close_theirs()
         try:
+            if group:  # at once: the kernel takes its time for this, and bwrap mounts meanwhile
+                group.add(child.pid)
             init = await asyncio.wait_for(_wait_ready(pipes), START_TIMEOUT)
             command = processes.children(init)[0]
             if group:
-                group.add(init)
-                group.add(command)
+                group.hold((init, command))
             rlimits.apply((init, command), plan.limits, contained=group is not None)
             walls.check(command, expected)
             go = os.dup(pipes.go)

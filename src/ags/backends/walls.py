@@ -27,7 +27,7 @@ STATUS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Expected:
     """One mount as it must be seen inside."""
 
@@ -39,9 +39,10 @@ class Expected:
 
 def expect(mounts: Sequence[MountStep]) -> tuple[Expected, ...]:
     """Taken before the start, so that a later swap of a source shows."""
+    last = {step.target: index for index, step in enumerate(mounts)}
     expected = []
     for index, step in enumerate(mounts):
-        if any(later.target == step.target for later in mounts[index + 1 :]):
+        if last[step.target] != index:
             continue
         if isinstance(step, Bind):
             facts = _look(step.source)
@@ -73,8 +74,8 @@ def check(pid: int, expected: tuple[Expected, ...]) -> None:
 
 def check_mounts(pid: int, expected: tuple[Expected, ...]) -> None:
     """Each is the very thing that was judged, read-only if it must be, and not behind a link."""
-    inside = Path(f"/proc/{pid}/root")
-    links: dict[PurePosixPath, bool] = {}
+    inside = f"/proc/{pid}/root"
+    links: dict[str, bool] = {}
     for mount in expected:
         _check_mount(inside, mount, links)
 
@@ -93,24 +94,29 @@ def _check_status(pid: int) -> None:
             raise _breach(f"{name} is {found.get(name)}, not {must}")
 
 
-def _check_mount(inside: Path, mount: Expected, links: dict[PurePosixPath, bool]) -> None:
-    seen = inside / mount.target.relative_to("/")
+def _check_mount(inside: str, mount: Expected, links: dict[str, bool]) -> None:
+    target = str(mount.target)
     try:
-        for parent in mount.target.parents:
-            if parent not in links:
-                links[parent] = (
-                    inside / parent.relative_to("/")
-                ).is_symlink() and parent != PurePosixPath("/")
-            if links[parent]:
-                raise _breach(f"{mount.target} is reached through a link")
-        facts = os.lstat(seen) if mount.inode else None
-        read_only = bool(os.statvfs(seen).f_flag & os.ST_RDONLY)
+        if _behind_a_link(inside, os.path.dirname(target), links):
+            raise _breach(f"{target} is reached through a link")
+        facts = os.lstat(inside + target)
+        read_only = bool(os.statvfs(inside + target).f_flag & os.ST_RDONLY)
     except OSError as error:
-        raise _breach(f"{mount.target}: {error.strerror}") from error
-    if facts and (facts.st_dev, facts.st_ino) != mount.inode:
-        raise _breach(f"{mount.target} is not what was to be mounted there")
+        raise _breach(f"{target}: {error.strerror}") from error
+    if mount.inode and (facts.st_dev, facts.st_ino) != mount.inode:
+        raise _breach(f"{target} is not what was to be mounted there")
     if not mount.writable and not read_only:
-        raise _breach(f"{mount.target} can be written to")
+        raise _breach(f"{target} can be written to")
+
+
+def _behind_a_link(inside: str, folder: str, links: dict[str, bool]) -> bool:
+    """Whether any folder on the way is a link. Absolute ones would lead us astray on the host."""
+    if folder == "/":
+        return False
+    if folder not in links:
+        above = _behind_a_link(inside, os.path.dirname(folder), links)
+        links[folder] = above or os.path.islink(inside + folder)
+    return links[folder]
 
 
 def _breach(cause: str) -> AgsError:

@@ -189,7 +189,7 @@ def _failing(what: str, path: Path) -> Iterator[None]:
         raise AgsError(what, subject=path, cause=error.strerror or str(error)) from error
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Repair:
     """Files to write, then a command to run; paths are below some root, without leading slash."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -19,7 +19,7 @@ from ags.config import values
 from ags.config.load import load, settings_folder
 from ags.config.schema import MountConfig, Settings, parse_mount_flag
 from ags.engine import Engine, Request
-from ags.errors import AgsError
+from ags.errors import AgsError, ConfigError
 
 OWN_FAILURE = 125
 """The exit code of a failure that is ours and not the command's, as container engines have it."""
@@ -128,7 +128,7 @@ def command(
             folder=settings_folder(invocation.environ, invocation.home),
         )
         request = Request(
-            run=f"exec-{secrets.token_hex(3)}",
+            run=f"exec-{os.urandom(3).hex()}",
             command=command,
             cwd=_cwd(),
             mounts=_mounts(invocation, mounts, writable, folders),
@@ -140,14 +140,24 @@ def command(
         return asyncio.run(_run(engine, request, name, interactive=interactive, debug=debug))
     except AgsError as error:
         error.exit_code = OWN_FAILURE
+        error.hint = error.hint or _way_on(error)
         raise
+
+
+def _way_on(error: AgsError) -> str:
+    """For a cause that says all there is to say; still nobody is left without a next step."""
+    if isinstance(error, ConfigError):
+        return "correct it there, or use another file with `--config PATH`"
+    return "`ags exec --help` tells what can be given, `ags doctor` what this machine can do"
 
 
 def _cwd() -> Path:
     try:
         return Path.cwd()
     except FileNotFoundError as error:
-        raise AgsError("use the current directory", cause="it was removed") from error
+        raise AgsError(
+            "use the current directory", cause="it was removed", hint="`cd` to one that is there"
+        ) from error
 
 
 def _mounts(
@@ -165,18 +175,34 @@ def _mounts(
         *(parsed(given, "--mount", rw=False) for given in mounts),
         *(parsed(given, "--mount-rw", rw=True) for given in writable),
         *(
-            ("--add-dir", MountConfig(host=(cwd / given).expanduser(), mode="rw"))
+            ("--add-dir", MountConfig(host=cwd / _in_home(given, home), mode="rw"))
             for given in folders
         ),
     )
 
 
+def _in_home(given: str, home: Path) -> Path:
+    """A shell leaves the `~` of `--add-dir=~/x` to us."""
+    first, _, rest = given.partition("/")
+    return home / rest.lstrip("/") if first == "~" else Path(given)
+
+
 def _variable(given: str, invocation: Invocation) -> tuple[str, str]:
     name, equals, value = given.partition("=")
     if not name.isidentifier() or not name.isascii():
-        raise AgsError("use --env", subject=given, cause="that is no name of a variable")
+        raise AgsError(
+            "use --env",
+            subject=given,
+            cause="that is no name of a variable",
+            hint="NAME=VALUE, or NAME to pass yours; letters, digits and _ make a name",
+        )
     if not equals and name not in invocation.environ:
-        raise AgsError("use --env", subject=name, cause="you have no such variable to pass on")
+        raise AgsError(
+            "use --env",
+            subject=name,
+            cause="you have no such variable to pass on",
+            hint=f"export it first, or give the value: --env {name}=VALUE",
+        )
     return name, value if equals else invocation.environ[name]
 
 

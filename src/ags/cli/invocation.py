@@ -10,7 +10,7 @@ from pathlib import Path
 from ags.errors import AgsError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Invocation:
     """Read once in main and passed on, so that no verb looks at the process by itself."""
 

@@ -24,11 +24,13 @@ from ags import proc
 from ags.backends.base import Sandbox, Streams
 
 CHUNK = 65536
-TO_GROUP = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+GRACE = 5.0
+"""Seconds for a command to end by itself after its terminal was closed."""
+TO_GROUP = (signal.SIGINT, signal.SIGQUIT)
 TO_COMMAND = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Wiring:
     """Which of our three streams are terminals, and what goes where because of it."""
 
@@ -37,6 +39,8 @@ class Wiring:
     on_terminal: tuple[bool, bool, bool]
     outlet: int | None
     """Where the made terminal's output is shown; None: no such terminal is needed."""
+    shared: bool
+    """While the command has the keyboard, a program behind the pipe may write to the screen."""
 
 
 def wire(
@@ -46,7 +50,7 @@ def wire(
     stdin, stdout, stderr = on_terminal
     keyboard = stdin and foreground and (interactive or not into_pipe)
     outlet = 1 if stdout else 2 if stderr else 0 if keyboard else None
-    return Wiring(keyboard, on_terminal, outlet)
+    return Wiring(keyboard, on_terminal, outlet, shared=keyboard and into_pipe)
 
 
 def look(interactive: bool) -> Wiring:
@@ -83,10 +87,14 @@ class Terminal:
         self._stack = contextlib.ExitStack()
         self._master: int | None = None
         self._slave: int | None = None
+        self._before: list[Any] | None = None
+        self._closing: asyncio.Task[None] | None = None
 
     def open(self) -> Streams:
-        """Made before the sandbox is, closed on our side by `started`."""
+        """For the command to be started with; they stay ours until `close`."""
         wiring = self._wiring
+        if wiring.keyboard:
+            self._before = termios.tcgetattr(0)
         made = self._make_terminal() if wiring.outlet is not None else None
         stdin, stdout, stderr = (
             made if made is not None and on_terminal else fd
@@ -130,9 +138,11 @@ class Terminal:
             if self._master is None:
                 await sandbox.wait()
                 return
-            self._close_slave()
-            with self._raw():
+            self._take()
+            try:
                 await self._relay(sandbox)
+            finally:
+                self._give_back()
 
     @contextlib.contextmanager
     def _signals(self, sandbox: Sandbox) -> Iterator[None]:
@@ -142,35 +152,57 @@ class Terminal:
             handlers[number] = partial(sandbox.signal, number, group=True)
         for number in TO_COMMAND:
             handlers[number] = partial(sandbox.signal, number)
+        handlers[signal.SIGHUP] = partial(self._hang_up, sandbox)
         handlers[signal.SIGWINCH] = self._resize
-        handlers[signal.SIGTSTP] = lambda: _pause(sandbox)
-        for number, handler in handlers.items():
-            loop.add_signal_handler(number, handler)
+        handlers[signal.SIGTSTP] = partial(self._pause, sandbox)
+        handlers[signal.SIGCONT] = self._take
+        # What our caller has us ignore, as nohup does, we do not pass on either.
+        heard = [number for number in handlers if signal.getsignal(number) != signal.SIG_IGN]
+        for number in heard:
+            loop.add_signal_handler(number, handlers[number])
         try:
             yield
         finally:
-            for number in handlers:
+            for number in heard:
                 loop.remove_signal_handler(number)
 
-    @contextlib.contextmanager
-    def _raw(self) -> Iterator[None]:
-        if not self._wiring.keyboard:
-            yield
-            return
-        before = termios.tcgetattr(0)
-        tty.setraw(0)
-        try:
-            yield
-        finally:
-            # FLUSH would eat what the person typed for their own shell meanwhile.
-            termios.tcsetattr(0, termios.TCSADRAIN, before)
+    def _take(self) -> None:
+        """From here on what is typed goes inside untouched; at the start, and after a pause."""
+        self._resize()
+        if self._before is not None and _in_foreground(0):
+            # Not FLUSH, the default: it would eat what was typed before we were ready.
+            tty.setraw(0, termios.TCSANOW)
+            if self._wiring.shared:
+                settings = termios.tcgetattr(0)
+                settings[1] |= termios.OPOST  # lines of the other program begin at the left
+                termios.tcsetattr(0, termios.TCSANOW, settings)
+
+    def _give_back(self) -> None:
+        # In the background it is somebody else's by now; and it may be gone altogether.
+        if self._before is not None and _in_foreground(0):
+            with contextlib.suppress(termios.error):
+                termios.tcsetattr(0, termios.TCSANOW, self._before)
+
+    def _pause(self, sandbox: Sandbox) -> None:
+        """Ctrl-Z on a run that has not got the keyboard: stop both, go on with both."""
+        sandbox.signal(signal.SIGSTOP, group=True)
+        self._give_back()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        sandbox.signal(signal.SIGCONT, group=True)
+
+    def _hang_up(self, sandbox: Sandbox) -> None:
+        sandbox.signal(signal.SIGHUP, group=True)
+        closed = any(was and not os.isatty(fd) for fd, was in enumerate(self._wiring.on_terminal))
+        if closed and self._closing is None:
+            self._closing = asyncio.create_task(_end(sandbox))
 
     async def _relay(self, sandbox: Sandbox) -> None:
         typing = asyncio.create_task(self._typed()) if self._wiring.keyboard else None
         showing = asyncio.create_task(self._shown(sandbox))
         try:
             await sandbox.wait()
-            # Everything inside is gone, so the last holder of the other end is too.
+            # Held until now: it would end for us whenever nobody inside has it open.
+            self._close_slave()
             await showing
         finally:
             for task in (typing, showing):
@@ -200,11 +232,10 @@ class Terminal:
         self._stack.close()
 
 
-def _pause(sandbox: Sandbox) -> None:
-    """Ctrl-Z on a run without a terminal of its own: stop both, go on with both."""
-    sandbox.signal(signal.SIGSTOP, group=True)
-    os.kill(os.getpid(), signal.SIGSTOP)
-    sandbox.signal(signal.SIGCONT, group=True)
+async def _end(sandbox: Sandbox) -> None:
+    """A run whose terminal is closed ends, be it deaf: nobody could end it later."""
+    await asyncio.sleep(GRACE)
+    await sandbox.kill()
 
 
 async def _read(fd: int) -> bytes:

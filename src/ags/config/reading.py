@@ -25,7 +25,7 @@ _TYPE_NAMES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Place:
     """Where in which file a value was found."""
 

@@ -31,7 +31,7 @@ _SIZE_HINT = 'write it like "8G", "1.5G" or "512MiB"; units are powers of 1024'
 _DURATION_HINT = 'write it like "90s", "10m" or "2h"'
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Percent:
     """A share of what the machine has."""
 

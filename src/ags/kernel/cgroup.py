@@ -36,7 +36,7 @@ CPU_QUOTA_LEAST = 1_000
 TRIAL = Limits(memory=64 * MIB, cpus=1, pids=64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Setting:
     """A value for one file of a cgroup. Optional: not every kernel has the file."""
 
@@ -49,7 +49,7 @@ class Setting:
         return self.file.partition(".")[0]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Counts:
     """What the kernel did to a run on account of its limits."""
 
@@ -58,7 +58,7 @@ class Counts:
     forks_refused: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Offer:
     """What would bound a run here, why nothing better would, and how to get that."""
 
@@ -85,6 +85,12 @@ class Cgroup:
             except OSError as error:
                 what = "put the run into its cgroup"
                 raise AgsError(what, subject=directory, cause=reason(error)) from error
+
+    def hold(self, pids: Iterable[int]) -> None:
+        """Add those that are not inside by inheritance: adding again costs as much as at first."""
+        for pid in pids:
+            if not all(pid in members_of(directory) for directory in self.directories):
+                self.add(pid)
 
     def reached(self) -> str | None:
         """The limit the run ran into, as a sentence. Stays the same from kill or remove on."""

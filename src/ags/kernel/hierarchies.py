@@ -31,7 +31,7 @@ class CgroupUnavailable(AgsError):
         super().__init__("limit the run with a cgroup", cause=cause, hint=hint)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Hierarchy:
     """A mounted tree of cgroups and our own place in it."""
 
@@ -64,8 +64,9 @@ def hierarchies(membership: str, mounts: Sequence[MountPoint]) -> tuple[Hierarch
         _, names, path = line.split(":", 2)
         controllers = frozenset(names.split(",") if names else ())
         for mount in sorted(mounts, key=lambda mount: not mount.writable):
-            own = _seen_at(path, mount)
-            if own and _is_mount_of(mount, controllers):
+            if not _is_mount_of(mount, controllers):
+                continue
+            if own := _seen_at(path, mount):
                 version = 1 if controllers else 2
                 found.append(Hierarchy(version, controllers, mount.path, own))
                 break

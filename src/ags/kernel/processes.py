@@ -16,7 +16,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 GONE = (FileNotFoundError, ProcessLookupError)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MountPoint:
     """One line of mountinfo: `root` of the file system is seen at `path`."""
 

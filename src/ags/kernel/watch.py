@@ -23,7 +23,7 @@ LOOK_CLOSER = 2.0
 """Seconds at most for the exact count of a run that seems to be over its memory."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Room:
     """What is left on one file system the run can write to."""
 
@@ -35,7 +35,7 @@ class Room:
     """0 where inodes are made as needed and cannot run out."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sample:
     """One measurement. None: the kernel sees to that limit, or nobody asked for it."""
 
@@ -136,7 +136,7 @@ async def watch(
             await asyncio.sleep(max(interval, took / SHARE_OF_TIME))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Watched:
     """What a watch looks at. Descriptors: a run may rename paths, but not what we hold open."""
 

@@ -18,7 +18,7 @@ from ags.workspace.survey import Survey
 from ags.workspace.tree import Inode, Owner, closing, descend, look, open_top, parts, shown
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Protected:
     """A path below the workspace. `even_absent`: it is also kept from coming into being."""
 
@@ -58,7 +58,7 @@ PROTECTED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Held:
     """A place that becomes a mount of its own, and so can be neither renamed nor removed inside.
 

@@ -21,7 +21,7 @@ LONGEST_PATH = 4096 - 64
 BARE = {"HEAD", "objects", "refs"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Survey:
     """What is in a workspace besides ordinary files."""
 

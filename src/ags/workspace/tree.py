@@ -13,7 +13,7 @@ from ags.errors import AgsError
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Owner:
     """The ids on the host that a run's files are touched with."""
 
@@ -21,7 +21,7 @@ class Owner:
     gid: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Inode:
     """What a name stands for. Two looks at a name that differ in this saw two things."""
 
@@ -33,7 +33,7 @@ class Inode:
         return cls(facts.st_dev, facts.st_ino)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Found:
     """A path below the workspace, and what was there when it was looked at."""
 

@@ -37,7 +37,7 @@ _SWAPPED = (errno.ENOENT, errno.ELOOP, errno.ENXIO)
 _HINT = 'or set [workspace] hard_links = "allow" to let the run change both'
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Unshared:
     """What was done."""
 

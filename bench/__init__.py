@@ -1,0 +1,1 @@
+"""How fast AGS is beside its peers, measured in one run on one machine."""

@@ -1,0 +1,53 @@
+"""The bench that matters most, for real."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> Mapping[str, str]:
+    """Git, and no container engine."""
+    (tmp_path / "git").symlink_to(shutil.which("git") or "")
+    return os.environ | {"PATH": str(tmp_path), "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}
+
+
+def bench(*arguments: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        (sys.executable, "-m", "bench", *arguments), env=env, capture_output=True, text=True
+    )
+
+
+def test_it_compares_with_bwrap_and_names_the_peers_that_are_missing(
+    environ: Mapping[str, str],
+) -> None:
+    done = bench("start", "--quick", "--json", env=environ)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    figures = {row["peer"]: row for row in rows if row["case"] == "launch and release"}
+    same = figures["bwrap, same binds"]
+    assert same["ours"] > 0 and same["peer_value"] > 0
+    assert same["ratio"] == pytest.approx(same["ours"] / same["peer_value"], rel=0.01)
+    assert same["met"] is (same["ratio"] <= 3)
+    for engine in ("podman run", "docker run"):
+        assert figures[engine]["peer_value"] is None
+        assert figures[engine]["note"] == "missing: not installed"
+
+
+def test_an_unknown_name_is_refused_with_the_names_there_are(environ: Mapping[str, str]) -> None:
+    done = bench("start", "strat", env=environ)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "strat" in done.stderr
+    for name in ("start", "exec", "verbs", "inside"):
+        assert name in done.stderr.rpartition("try:")[2]

@@ -16,10 +16,21 @@ MOST_LINES = 500
 
 # Imports go to the same layer or to one before it, never to a later one.
 LAYERS = (
-    ("errors", "model", "reach"),
+    ("errors", "frozen", "model", "reach", "text"),
     ("proc",),
-    ("config", "host", "identity", "kernel", "places", "toolchains", "workspace"),
-    ("backends", "plan"),
+    (
+        "config",
+        "events",
+        "host",
+        "identity",
+        "kernel",
+        "places",
+        "records",
+        "runs",
+        "toolchains",
+        "workspace",
+    ),
+    ("agents", "backends", "plan", "store"),
     ("doctor", "engine"),
     ("cli",),
 )

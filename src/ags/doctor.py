@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ags.backends import bwrap
@@ -18,6 +18,7 @@ from ags.backends.base import Probe
 from ags.backends.bubblewrap import Bubblewrap
 from ags.config import load
 from ags.errors import AgsError, ConfigError
+from ags.frozen import frozen
 from ags.kernel import cgroup, probe
 from ags.model import GIB, Finding, Limits
 
@@ -52,7 +53,7 @@ _DELEGATE = (
 _HAND_OVER = "have root make a cgroup v2 directory, give it to you, and start your shell in it"
 
 
-@dataclass(frozen=True)
+@frozen
 class Places:
     """Where to look for what is not at a fixed place."""
 
@@ -65,7 +66,7 @@ class Places:
     file: Path
 
 
-@dataclass(frozen=True)
+@frozen
 class Settings:
     """Where state and settings are, and whether they can be used."""
 
@@ -79,7 +80,7 @@ class Settings:
     """What it says is wrong, so that a fresh one would do."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Facts:
     """All that the findings are made from."""
 
@@ -97,7 +98,7 @@ class Facts:
     settings: Settings
 
 
-@dataclass(frozen=True)
+@frozen
 class Blocker:
     """A setting of the kernel that keeps ordinary users from making user namespaces."""
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Self
@@ -14,6 +14,7 @@ from typing import Self
 from ags import host, identity, places, plan, toolchains
 from ags.config.schema import MountConfig, Settings
 from ags.errors import AgsError
+from ags.frozen import frozen
 from ags.kernel import cgroup
 from ags.model import Bind, Identity, Limits, MountStep, Plan, Weakening
 from ags.places import Places
@@ -27,7 +28,7 @@ MOST_SECOND_LOOKS = 3
 GIT_INSIDE = {"core.checkStat": "minimal"}
 
 
-@dataclass(frozen=True)
+@frozen
 class Request:
     """One command on one directory, as flags or an API call have it."""
 
@@ -40,7 +41,7 @@ class Request:
     ptrace: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Folder:
     """A writable folder of the person's, and what is held in it."""
 
@@ -51,7 +52,7 @@ class Folder:
     weakenings: tuple[Weakening, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Prepared:
     """A plan, and what is held on the host's side for as long as it runs."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from ags.frozen import frozen
 
 ROOT_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
@@ -33,7 +34,7 @@ PROC_HIDDEN = {"keys", "key-users"}
 PROC_KEPT = {"self", "thread-self", "net", "sys", "irq", "bus", "pressure", "sysvipc", "tty"}
 
 
-@dataclass(frozen=True)
+@frozen
 class Entry:
     """Something of the host: a link into /usr, a small file to copy, or what has to be bound."""
 
@@ -42,7 +43,7 @@ class Entry:
     content: bytes | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Host:
     """Facts that a plan is built from."""
 

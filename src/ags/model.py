@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 from typing import Literal
+
+from ags.frozen import frozen
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
 
-@dataclass(frozen=True)
+@frozen
 class Identity:
     """Who a sandbox runs as. Inside, `uid` and `gid`; on the host, `host_uid` and `host_gid`."""
 
@@ -21,7 +23,7 @@ class Identity:
     host_gid: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Limits:
     """What a run may use. None means: no limit of ours."""
 
@@ -42,7 +44,7 @@ class Limits:
 # Mounts are an ordered list of steps; a later step covers an earlier one.
 
 
-@dataclass(frozen=True)
+@frozen
 class Bind:
     """A path of the host, seen inside at `target`."""
 
@@ -53,7 +55,7 @@ class Bind:
     """Device and inode of what was judged; anything else found there later ends the start."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Tmpfs:
     """Private memory-backed directory that ends with the run."""
 
@@ -62,7 +64,7 @@ class Tmpfs:
     mode: int = 0o755
 
 
-@dataclass(frozen=True)
+@frozen
 class Directory:
     """An empty directory on whatever is mounted at that place by then."""
 
@@ -70,7 +72,7 @@ class Directory:
     mode: int = 0o755
 
 
-@dataclass(frozen=True)
+@frozen
 class Text:
     """A made-up read-only file, such as /etc/passwd."""
 
@@ -79,7 +81,7 @@ class Text:
     mode: int = 0o444
 
 
-@dataclass(frozen=True)
+@frozen
 class Link:
     """A symbolic link at `target` that says `to`."""
 
@@ -87,21 +89,21 @@ class Link:
     to: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Proc:
     """A /proc that shows only the run's own processes."""
 
     target: PurePosixPath = PurePosixPath("/proc")
 
 
-@dataclass(frozen=True)
+@frozen
 class Dev:
     """The few devices every program expects: null, zero, full, random, urandom, tty, pts."""
 
     target: PurePosixPath = PurePosixPath("/dev")
 
 
-@dataclass(frozen=True)
+@frozen
 class Mask:
     """Hides what earlier steps put there: an empty, read-only file or directory in its place."""
 
@@ -109,7 +111,7 @@ class Mask:
     kind: Literal["file", "dir"]
 
 
-@dataclass(frozen=True)
+@frozen
 class ReadOnly:
     """From here on nobody writes to the mount at `target`; mounts below it keep their own mode."""
 
@@ -119,7 +121,7 @@ class ReadOnly:
 MountStep = Bind | Tmpfs | Directory | Text | Link | Proc | Dev | Mask | ReadOnly
 
 
-@dataclass(frozen=True)
+@frozen
 class Weakening:
     """A protection the person chose to do without: recorded and shown with the run."""
 
@@ -127,7 +129,7 @@ class Weakening:
     detail: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Plan:
     """All a backend needs to know. Building one has no effect, nor has rendering it."""
 
@@ -150,7 +152,7 @@ class Plan:
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class Finding:
     """One line of `ags doctor`."""
 
@@ -163,7 +165,7 @@ class Finding:
     """The NAME of `ags doctor --fix NAME` that repairs it, where one does."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Ending:
     """How a sandbox ended: the command's exit code, and what of ours ended it, if anything did."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from ags.frozen import frozen
 from ags.host import Entry, Host
 from ags.model import (
     Bind,
@@ -25,7 +25,7 @@ from ags.model import (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Sizes:
     """Room in memory for what is thrown away at the end."""
 
@@ -34,7 +34,7 @@ class Sizes:
     shm: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Spec:
     """What is asked for, with every path already judged and resolved."""
 

@@ -10,9 +10,9 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ags.errors import AgsError
+from ags.frozen import frozen
 
 TAIL = 4096
 SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin:/run/current-system/sw/bin"
@@ -25,7 +25,7 @@ def find(name: str) -> str | None:
     return next((path for path in paths if os.access(path, os.X_OK)), None)
 
 
-@dataclass(frozen=True)
+@frozen
 class Result:
     """What a finished command left behind."""
 

@@ -13,10 +13,10 @@ import itertools
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ags.errors import AgsError
+from ags.frozen import frozen
 from ags.model import Bind, Link, Mask, MountStep
 from ags.places import SHARED_FOLDERS
 from ags.reach import reachable
@@ -40,7 +40,7 @@ _STARTS = (".env.", "credentials.", ".credentials.", "secrets.", "id_rsa", "id_e
 _ENDS = (".pem", ".key", ".p12", ".pfx", ".jks", ".kdbx")
 
 
-@dataclass(frozen=True)
+@frozen
 class Known:
     """A toolchain. Lists are words with blanks between, so that most fit on a line."""
 
@@ -108,7 +108,7 @@ KNOWN = (
 IN_OPT = Known("programs in /opt")
 
 
-@dataclass(frozen=True)
+@frozen
 class Toolchains:
     """Apply the steps after the home's own mount and before the workspace's."""
 
@@ -118,7 +118,7 @@ class Toolchains:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class _Place:
     """A path as it was given, and where it leads."""
 
@@ -126,7 +126,7 @@ class _Place:
     real: str
 
 
-@dataclass(frozen=True)
+@frozen
 class _Found:
     at: str = ""
     """What a variable or PATH may say inside; empty if it must not be named there."""
@@ -135,7 +135,7 @@ class _Found:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class _Rules:
     """Who runs inside, what is mounted there anyway, and what must never be."""
 

@@ -5,13 +5,13 @@ One contract suite (`tests/contract/`) runs on every backend; these comments are
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
+from ags.frozen import frozen
 from ags.model import Ending, Plan
 
 
-@dataclass(frozen=True)
+@frozen
 class Probe:
     """Whether a backend can work here; if not, why, and what to do."""
 
@@ -22,7 +22,7 @@ class Probe:
     hint: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Streams:
     """Three open descriptors for the command. They stay the caller's to close."""
 

@@ -8,13 +8,13 @@ import json
 import os
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ags import proc
 from ags.backends import bwrap, walls
 from ags.backends.base import Probe, Streams
 from ags.backends.sandbox import BubblewrapSandbox
 from ags.errors import AgsError
+from ags.frozen import frozen
 from ags.kernel import cgroup, processes, rlimits, seccomp, watch
 from ags.model import (
     Bind,
@@ -41,7 +41,7 @@ GATE = 'echo >&4 && read -r go <&3 && exec "$@" 2>&8 3<&- 4>&- 8>&-'
 START_TIMEOUT = 30.0
 
 
-@dataclass(frozen=True)
+@frozen
 class Rendered:
     """Arguments for bwrap, and the contents of the files they name by descriptor."""
 

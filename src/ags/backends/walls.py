@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ags.errors import AgsError
+from ags.frozen import frozen
 from ags.model import Bind, Mask, MountStep, ReadOnly
 
 NAMESPACES = ("user", "ipc", "pid", "net", "uts", "cgroup", "mnt")
@@ -27,7 +27,7 @@ STATUS = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class Expected:
     """One mount as it must be seen inside."""
 

@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import count, groupby
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from ags.cli.invocation import Invocation
 from ags.cli.text import plain
 from ags.config import load
 from ags.errors import AgsError
+from ags.frozen import frozen
 from ags.kernel import probe
 from ags.model import Finding
 
@@ -189,7 +190,7 @@ def _failing(what: str, path: Path) -> Iterator[None]:
         raise AgsError(what, subject=path, cause=error.strerror or str(error)) from error
 
 
-@dataclass(frozen=True)
+@frozen
 class Repair:
     """Files to write, then a command to run; paths are below some root, without leading slash."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from ags.errors import AgsError
+from ags.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Invocation:
     """Read once in main and passed on, so that no verb looks at the process by itself."""
 

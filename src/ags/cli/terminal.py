@@ -16,12 +16,12 @@ import stat
 import termios
 import tty
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ags import proc
 from ags.backends.base import Sandbox, Streams
+from ags.frozen import frozen
 
 CHUNK = 65536
 GRACE = 5.0
@@ -30,7 +30,7 @@ TO_GROUP = (signal.SIGINT, signal.SIGQUIT)
 TO_COMMAND = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
-@dataclass(frozen=True)
+@frozen
 class Wiring:
     """Which of our three streams are terminals, and what goes where because of it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, fields, replace
+from dataclasses import MISSING, Field, fields, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from ags.config import values
 from ags.config.lines import KeyPath, line_of
 from ags.config.values import NONE, shown
 from ags.errors import AgsError, ConfigError
+from ags.frozen import frozen
 
 T = TypeVar("T")
 
@@ -25,7 +26,7 @@ _TYPE_NAMES = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Place:
     """Where in which file a value was found."""
 

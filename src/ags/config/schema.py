@@ -2,7 +2,6 @@
 
 # No `from __future__ import annotations`: a key's reader is taken from its annotation.
 
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, get_args
 
@@ -25,6 +24,7 @@ from ags.config.reading import (
 )
 from ags.config.values import MAX_PIDS, Percent, matching, parse_size
 from ags.errors import AgsError
+from ags.frozen import frozen
 from ags.model import GIB, MIB, Limits
 
 BACKENDS = ("bubblewrap",)
@@ -49,7 +49,7 @@ _tool_name = text(
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Sandbox:
     """What a command finds around it."""
 
@@ -70,7 +70,7 @@ class Sandbox:
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class LimitsConfig:
     """Limits as written: memory may depend on the machine."""
 
@@ -98,7 +98,7 @@ class LimitsConfig:
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class MountConfig:
     """A directory or file of the person's that is there inside."""
 
@@ -133,7 +133,7 @@ def _set_variable(value: object, place: Place) -> str:
     return name
 
 
-@dataclass(frozen=True)
+@frozen
 class Tool:
     """A program the person brings along, with its directories and variables."""
 
@@ -159,7 +159,7 @@ def _protected(written: str) -> PurePosixPath:
     return values.parse_relative(written)
 
 
-@dataclass(frozen=True)
+@frozen
 class Workspace:
     """What of the workspace stays as it is, whatever a command does."""
 
@@ -168,7 +168,7 @@ class Workspace:
     hard_links: Annotated[HardLinks, one_of(get_args(HardLinks))] = "unshare"
 
 
-@dataclass(frozen=True)
+@frozen
 class Settings:
     """All of a settings file."""
 

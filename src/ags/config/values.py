@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ags.errors import AgsError
+from ags.frozen import frozen
 
 NONE = "none"
 MAX_SIZE = 1 << 60
@@ -31,7 +31,7 @@ _SIZE_HINT = 'write it like "8G", "1.5G" or "512MiB"; units are powers of 1024'
 _DURATION_HINT = 'write it like "90s", "10m" or "2h"'
 
 
-@dataclass(frozen=True)
+@frozen
 class Percent:
     """A share of what the machine has."""
 

@@ -7,11 +7,11 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from ags.errors import AgsError
+from ags.frozen import frozen
 from ags.kernel import processes
 from ags.kernel.hierarchies import (
     OURS,
@@ -36,7 +36,7 @@ CPU_QUOTA_LEAST = 1_000
 TRIAL = Limits(memory=64 * MIB, cpus=1, pids=64)
 
 
-@dataclass(frozen=True)
+@frozen
 class Setting:
     """A value for one file of a cgroup. Optional: not every kernel has the file."""
 
@@ -49,7 +49,7 @@ class Setting:
         return self.file.partition(".")[0]
 
 
-@dataclass(frozen=True)
+@frozen
 class Counts:
     """What the kernel did to a run on account of its limits."""
 
@@ -58,7 +58,7 @@ class Counts:
     forks_refused: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class Offer:
     """What would bound a run here, why nothing better would, and how to get that."""
 

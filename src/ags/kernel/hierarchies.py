@@ -7,10 +7,10 @@ import errno
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ags.errors import AgsError
+from ags.frozen import frozen
 from ags.kernel import processes
 from ags.kernel.processes import MountPoint
 
@@ -31,7 +31,7 @@ class CgroupUnavailable(AgsError):
         super().__init__("limit the run with a cgroup", cause=cause, hint=hint)
 
 
-@dataclass(frozen=True)
+@frozen
 class Hierarchy:
     """A mounted tree of cgroups and our own place in it."""
 

@@ -12,10 +12,10 @@ import os
 import re
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from ags import proc
+from ags.frozen import frozen
 
 ROOT = Path("/")
 # The backend calls both by these paths.
@@ -29,7 +29,7 @@ _TRIAL_SECONDS = 10
 _HARMLESS_PROC_MOUNT = "/proc/sys/fs/binfmt_misc"
 
 
-@dataclass(frozen=True)
+@frozen
 class Machine:
     """What it is. None or an empty text: could not be read."""
 
@@ -45,7 +45,7 @@ class Machine:
     """What is mounted over parts of /proc; the kernel then refuses a fresh one in a namespace."""
 
 
-@dataclass(frozen=True)
+@frozen
 class NamespaceSwitches:
     """The settings that can forbid user namespaces. None: this kernel has no such setting."""
 
@@ -54,7 +54,7 @@ class NamespaceSwitches:
     apparmor_restricts: int | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Security:
     """What the kernel offers, and which of its security modules are at work."""
 
@@ -68,7 +68,7 @@ class Security:
     """Names of the loaded ones. None: only root may read them."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Trial:
     """One thing that was tried for real."""
 
@@ -76,7 +76,7 @@ class Trial:
     cause: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Trials:
     """What the kernel let a sandbox program do."""
 
@@ -86,7 +86,7 @@ class Trials:
     """All five sets of a process inside, together. None: no process got that far."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Tool:
     """A program that was found and asked for its version."""
 
@@ -94,7 +94,7 @@ class Tool:
     version: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Tools:
     """Programs that runs lean on. None: not installed."""
 
@@ -105,7 +105,7 @@ class Tools:
     node: Tool | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Folder:
     """A folder as it is. Without a mode: it is not there, or `trouble` says why it is unknown."""
 

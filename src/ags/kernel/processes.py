@@ -8,15 +8,16 @@ import re
 import signal
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from ags.frozen import frozen
 
 PROC = Path("/proc")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 GONE = (FileNotFoundError, ProcessLookupError)
 
 
-@dataclass(frozen=True)
+@frozen
 class MountPoint:
     """One line of mountinfo: `root` of the file system is seen at `path`."""
 

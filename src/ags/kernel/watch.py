@@ -8,10 +8,10 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from ags.errors import AgsError
+from ags.frozen import frozen
 from ags.kernel import processes
 from ags.model import Limits
 
@@ -23,7 +23,7 @@ LOOK_CLOSER = 2.0
 """Seconds at most for the exact count of a run that seems to be over its memory."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Room:
     """What is left on one file system the run can write to."""
 
@@ -35,7 +35,7 @@ class Room:
     """0 where inodes are made as needed and cannot run out."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Sample:
     """One measurement. None: the kernel sees to that limit, or nobody asked for it."""
 
@@ -136,7 +136,7 @@ async def watch(
             await asyncio.sleep(max(interval, took / SHARE_OF_TIME))
 
 
-@dataclass(frozen=True)
+@frozen
 class _Watched:
     """What a watch looks at. Descriptors: a run may rename paths, but not what we hold open."""
 

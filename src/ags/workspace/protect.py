@@ -6,19 +6,19 @@ import os
 import stat
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Literal, Self
 
 from ags.errors import AgsError
+from ags.frozen import frozen
 from ags.model import Bind, Mask, MountStep
 from ags.workspace.placeholders import Placeholders
 from ags.workspace.survey import Survey
 from ags.workspace.tree import Inode, Owner, closing, descend, look, open_top, parts, shown
 
 
-@dataclass(frozen=True)
+@frozen
 class Protected:
     """A path below the workspace. `even_absent`: it is also kept from coming into being."""
 
@@ -58,7 +58,7 @@ PROTECTED = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Held:
     """A place that becomes a mount of its own, and so can be neither renamed nor removed inside.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from ags.frozen import frozen
 from ags.workspace.tree import Found, Inode, closing, look, open_top
 
 MOST_ENTRIES = 400_000
@@ -21,7 +22,7 @@ LONGEST_PATH = 4096 - 64
 BARE = {"HEAD", "objects", "refs"}
 
 
-@dataclass(frozen=True)
+@frozen
 class Survey:
     """What is in a workspace besides ordinary files."""
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ags.errors import AgsError
+from ags.frozen import frozen
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(frozen=True)
+@frozen
 class Owner:
     """The ids on the host that a run's files are touched with."""
 
@@ -21,7 +21,7 @@ class Owner:
     gid: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Inode:
     """What a name stands for. Two looks at a name that differ in this saw two things."""
 
@@ -33,7 +33,7 @@ class Inode:
         return cls(facts.st_dev, facts.st_ino)
 
 
-@dataclass(frozen=True)
+@frozen
 class Found:
     """A path below the workspace, and what was there when it was looked at."""
 

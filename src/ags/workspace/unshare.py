@@ -9,11 +9,11 @@ import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
 from ags.errors import AgsError
+from ags.frozen import frozen
 from ags.workspace.tree import (
     Found,
     Inode,
@@ -37,7 +37,7 @@ _SWAPPED = (errno.ENOENT, errno.ELOOP, errno.ENXIO)
 _HINT = 'or set [workspace] hard_links = "allow" to let the run change both'
 
 
-@dataclass(frozen=True)
+@frozen
 class Unshared:
     """What was done."""
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 import click
 from rich.console import Console
 
-from ags.cli.text import plain
 from ags.errors import AgsError
+from ags.text import plain
 from bench import report
 from bench.measure import Row
 

@@ -16,9 +16,9 @@ ROOT_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 ETC = (
     "alternatives", "bash.bashrc", "ca-certificates", "crypto-policies", "debian_version", "fonts",
     "gai.conf", "inputrc", "java-*", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime",
-    "locale.alias", "lsb-release", "magic", "mime.types", "os-release", "perl", "pki/ca-trust",
-    "pki/tls/certs", "protocols", "python3", "python3.*", "rpc", "services", "shells", "ssl/certs",
-    "ssl/openssl.cnf", "terminfo", "timezone", "vim", "xattr.conf",
+    "locale.alias", "lsb-release", "magic", "manpath.config", "mime.types", "os-release", "perl",
+    "pki/ca-trust", "pki/tls/certs", "protocols", "python3", "python3.*", "rpc", "services",
+    "shells", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone", "vim", "xattr.conf",
 )  # fmt: skip
 
 SMALL = 128 << 10

@@ -18,12 +18,12 @@ import click
 
 from ags import doctor, proc
 from ags.cli.invocation import Invocation
-from ags.cli.text import plain
 from ags.config import load
 from ags.errors import AgsError
 from ags.frozen import frozen
 from ags.kernel import probe
 from ags.model import Finding
+from ags.text import plain
 
 WORDS = {"ok": "OK", "warn": "WARN", "fail": "FAIL", "unknown": "?"}
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red", "unknown": "dim"}

@@ -14,12 +14,12 @@ import click
 from ags.backends import BACKENDS, backend
 from ags.cli.invocation import Invocation
 from ags.cli.terminal import Terminal, look
-from ags.cli.text import plain
 from ags.config import values
 from ags.config.load import load, settings_folder
 from ags.config.schema import MountConfig, Settings, parse_mount_flag
 from ags.engine import Engine, Request
 from ags.errors import AgsError, ConfigError
+from ags.text import plain
 
 OWN_FAILURE = 125
 """The exit code of a failure that is ours and not the command's, as container engines have it."""

@@ -12,8 +12,8 @@ import click
 
 from ags import __version__
 from ags.cli import invocation
-from ags.cli.text import plain
 from ags.errors import AgsError
+from ags.text import one_line, plain
 
 # Imported only when called: a verb's dependencies are no burden to the others.
 VERBS = {
@@ -61,12 +61,12 @@ def cli(ctx: click.Context, config: Path | None, debug: bool) -> None:
 
 def show(error: AgsError) -> None:
     """What failed, why, what to do: a line each, on stderr, with nothing a terminal would obey."""
-    subject = f" ({plain(error.subject)})" if error.subject else ""
-    print(f"ags: cannot {plain(error.what)}{subject}", file=sys.stderr)
-    if error.cause:
-        print(f"  why: {plain(error.cause)}", file=sys.stderr)
-    if error.hint:
-        print(f"  try: {plain(error.hint)}", file=sys.stderr)
+    subject = f" ({one_line(error.subject)})" if error.subject else ""
+    print(f"ags: cannot {one_line(error.what)}{subject}", file=sys.stderr)
+    for label, text in (("why", error.cause), ("try", error.hint)):
+        if text:
+            # Indented, so that a text from elsewhere cannot pass for a line of ours.
+            print(f"  {label}: {plain(text)}".replace("\n", "\n       "), file=sys.stderr)
 
 
 def open_standard_streams() -> None:

@@ -1,0 +1,37 @@
+"""Text from elsewhere, made safe for a terminal and for JSON."""
+
+from __future__ import annotations
+
+
+def plain(text: str) -> str:
+    """Control and escape characters become visible; line breaks and tabs stay."""
+    return "".join(c if c in "\n\t" or c.isprintable() else visible(c) for c in text)
+
+
+def one_line(text: str) -> str:
+    """As `plain`, for a name: a line break or tab in it becomes visible too."""
+    return "".join(c if c.isprintable() else visible(c) for c in text)
+
+
+def utf8(text: str) -> str:
+    """Only what has no UTF-8 becomes visible: the bytes of a name or line that is no text."""
+    if text.isascii():
+        return text
+    return "".join(visible(c) if "\ud800" <= c <= "\udfff" else c for c in text)
+
+
+def visible(character: str) -> str:
+    # Bytes that are no text arrive as lone surrogates, which no terminal can be sent.
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def decode(data: bytes) -> str:
+    """Bytes of git or of a file system; what is not UTF-8 in them comes back by `encode`."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

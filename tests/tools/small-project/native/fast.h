@@ -1,0 +1,3 @@
+#include <stddef.h>
+
+long fast_sum(const long *numbers, size_t count);

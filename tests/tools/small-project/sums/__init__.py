@@ -1,0 +1,5 @@
+"""A calculator."""
+
+from sums.evaluate import evaluate
+
+__all__ = ("evaluate",)

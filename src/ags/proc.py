@@ -15,6 +15,8 @@ from ags.errors import AgsError
 from ags.frozen import frozen
 
 TAIL = 4096
+MOST_OUTPUT = 64 << 20
+MOST_COMPLAINT = 1 << 20
 SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin:/run/current-system/sw/bin"
 MINIMAL_ENVIRONMENT = {"PATH": SYSTEM_PATH, "LC_ALL": "C.UTF-8"}
 
@@ -57,38 +59,75 @@ async def run(
     argv: Sequence[str],
     *,
     env: Mapping[str, str] = MINIMAL_ENVIRONMENT,
-    cwd: str | None = None,
-    stdin: bytes = b"",
+    stdin: bytes | int = b"",
     timeout: float = 60,
     check: bool = True,
+    most: int = MOST_OUTPUT,
+    user: tuple[int, int] | None = None,
 ) -> Result:
-    """Run a command to its end. Nothing of our own environment or descriptors goes along."""
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            env=dict(env),
-            cwd=cwd,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise ProcessError(argv, None, b"", cause=error.strerror or str(error)) from error
-    try:
-        out, err = await asyncio.wait_for(process.communicate(stdin), timeout)
-    except BaseException as error:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-        if isinstance(error, TimeoutError):
-            raise ProcessError(argv, None, b"", cause=f"no end after {timeout:g} s") from error
-        raise
-    code = process.returncode
-    assert code is not None
+    """Run a command to its end. Nothing of our own environment or descriptors goes along.
+
+    `stdin` is what it reads, or an open descriptor that it reads from; more than `most` bytes of
+    output are an error.
+    """
+    with contextlib.ExitStack() as ours:
+        given = stdin if isinstance(stdin, int) else filled(stdin, ours)
+        (out, their_out), (err, their_err) = _pipe(ours), _pipe(ours)
+        try:
+            descriptors = {0: given, 1: their_out, 2: their_err}
+            child = spawn(argv, env=env, descriptors=descriptors, user=user)
+        finally:
+            os.close(their_out)
+            os.close(their_err)
+        try:
+            async with asyncio.timeout(timeout):
+                stdout, stderr = await asyncio.gather(
+                    _read(out, most, argv), _read(err, MOST_COMPLAINT, None)
+                )
+                code = await child.wait()
+        except BaseException as error:
+            if child.code is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+            await child.wait()
+            if isinstance(error, TimeoutError):
+                raise ProcessError(argv, None, b"", f"no end after {timeout:g} s") from error
+            raise
     if check and code != 0:
-        raise ProcessError(argv, code, err)
-    return Result(code, out, err)
+        raise ProcessError(argv, code, stderr)
+    return Result(code, stdout, stderr)
+
+
+def filled(content: bytes, stack: contextlib.ExitStack) -> int:
+    """A file in memory, to be read from its start: unlike a pipe, nobody has to feed it."""
+    fd = os.memfd_create("ags")
+    stack.callback(os.close, fd)
+    with open(fd, "wb", closefd=False) as file:
+        file.write(content)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _pipe(stack: contextlib.ExitStack) -> tuple[int, int]:
+    reading, writing = os.pipe()
+    stack.callback(os.close, reading)
+    return reading, writing
+
+
+async def _read(fd: int, most: int, whose: Sequence[str] | None) -> bytes:
+    """To the end. Beyond `most` it is an error, or, for complaints of nobody's, let go."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        await readable(fd)
+        part = os.read(fd, 1 << 16)
+        if not part:
+            return b"".join(parts)
+        size += len(part)
+        if size <= most:
+            parts.append(part)
+        elif whose is not None:
+            raise ProcessError(whose, None, b"", cause=f"more than {most} bytes of output")
 
 
 async def readable(fd: int) -> None:
@@ -160,7 +199,7 @@ def spawn(
     Call it on the main thread: a child that asks to die with us follows the spawning thread.
     """
     if user is not None:
-        argv = (*_become(*user), *argv)
+        argv = (*_become(*user, env), *argv)
     _seal_inherited()
     raised = {
         theirs: fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, 64) for theirs, ours in descriptors.items()
@@ -188,12 +227,14 @@ def spawn(
 _UNTOUCHABLE = {signal.SIGKILL, signal.SIGSTOP, 32, 33}
 
 
-def _become(uid: int, gid: int) -> tuple[str, ...]:
+def _become(uid: int, gid: int, env: Mapping[str, str]) -> tuple[str, ...]:
     # Not setpriv: busybox has none that changes the user. This runs before bwrap, still as root.
+    # Python may have added a variable for its own locale, so only those that were given go on.
     script = (
         "import os, sys\n"
         f"os.setgroups([]); os.setresgid({gid}, {gid}, {gid}); os.setresuid({uid}, {uid}, {uid})\n"
-        "os.execve(sys.argv[1], sys.argv[1:], {})\n"
+        f"kept = {{name: os.environ[name] for name in {sorted(env)!r}}}\n"
+        "os.execve(sys.argv[1], sys.argv[1:], kept)\n"
     )
     return (sys.executable, "-I", "-S", "-c", script)
 

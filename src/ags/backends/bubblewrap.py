@@ -231,16 +231,7 @@ def _descriptors(
         GO: pipes.their_go,
         READY: pipes.their_ready,
         INFO: pipes.their_info,
-    } | {fd: _filled(content, stack) for fd, content in named.items()}
-
-
-def _filled(content: bytes, stack: contextlib.ExitStack) -> int:
-    fd = os.memfd_create("ags")
-    stack.callback(os.close, fd)
-    with open(fd, "wb", closefd=False) as file:
-        file.write(content)
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
+    } | {fd: proc.filled(content, stack) for fd, content in named.items()}
 
 
 def _other_user(plan: Plan) -> tuple[int, int] | None:

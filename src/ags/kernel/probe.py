@@ -250,7 +250,7 @@ def find_program(name: str, search: str) -> str | None:
     """As the shell finds it, except that a relative folder in PATH never counts."""
     for place in search.split(":"):
         candidate = Path(place) / name
-        if place.startswith("/") and candidate.is_file() and os.access(candidate, os.X_OK):
+        if place.startswith("/") and os.path.isfile(candidate) and os.access(candidate, os.X_OK):
             return str(candidate)
     return None
 

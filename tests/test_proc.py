@@ -1,0 +1,136 @@
+"""The one door for processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from ags import proc
+
+
+def test_a_command_gets_nothing_of_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CANARY", "x")
+    found = asyncio.run(proc.run(("/usr/bin/env",), env={"GIVEN": "1"}))
+    assert found.text == "GIVEN=1\n"
+
+
+def test_a_failure_tells_the_arguments_the_code_and_the_end_of_stderr() -> None:
+    with pytest.raises(proc.ProcessError) as caught:
+        asyncio.run(proc.run(("/bin/sh", "-c", "echo because >&2; exit 3")))
+    assert caught.value.code == 3
+    assert caught.value.said == "because"
+    assert "exit 3" in caught.value.cause
+
+
+def test_a_program_that_is_not_there_is_an_error_of_ours() -> None:
+    with pytest.raises(proc.ProcessError):
+        asyncio.run(proc.run(("/nonexistent/program",)))
+
+
+def test_a_command_without_end_is_ended_with_all_it_started(tmp_path: Path) -> None:
+    script = f"sleep 60 & echo $! > {tmp_path}/pid; wait"
+    with pytest.raises(proc.ProcessError, match="no end"):
+        asyncio.run(proc.run(("/bin/sh", "-c", script), timeout=0.5))
+    assert _gone(int((tmp_path / "pid").read_text()))
+
+
+@pytest.mark.parametrize("command", ["sleep 60", "yes >&2"])
+def test_a_command_that_is_no_longer_wanted_is_ended_and_nobody_waits_for_it(command: str) -> None:
+    async def scene() -> None:
+        task = asyncio.create_task(proc.run(("/bin/sh", "-c", command), timeout=60))
+        await asyncio.sleep(0.2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 20)
+
+    asyncio.run(asyncio.wait_for(scene(), 30))
+
+
+def test_too_much_output_is_an_error_and_ends_the_command() -> None:
+    with pytest.raises(proc.ProcessError, match="more than 1000 bytes"):
+        asyncio.run(proc.run(("/usr/bin/yes",), most=1000))
+    assert asyncio.run(proc.run(("/bin/echo", "fits"), most=1000)).text == "fits\n"
+
+
+def test_what_it_reads_is_given_whole_or_by_descriptor(tmp_path: Path) -> None:
+    assert asyncio.run(proc.run(("/bin/cat",), stdin=b"x" * 200_000)).stdout == b"x" * 200_000
+    (tmp_path / "file").write_text("from a file")
+    with open(tmp_path / "file") as file:
+        assert asyncio.run(proc.run(("/bin/cat",), stdin=file.fileno())).text == "from a file"
+
+
+def test_another_user_gets_the_environment_that_was_meant_for_it() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+    script = "id -u; id -G; /usr/bin/env"
+    found = asyncio.run(proc.run(("/bin/sh", "-c", script), env={"GIVEN": "1"}, user=(123, 456)))
+    assert found.text.split()[:2] == ["123", "456"]
+    assert {line for line in found.text.splitlines() if "=" in line} == {
+        "GIVEN=1",
+        "PWD=" + os.getcwd(),
+    }
+
+
+def test_a_failure_beside_it_does_not_hang_the_loop() -> None:
+    async def fail() -> None:
+        raise ValueError
+
+    async def scene() -> None:
+        await asyncio.gather(proc.run(("/bin/sh", "-c", "sleep 60")), fail())
+
+    began = time.monotonic()
+    with pytest.raises(ValueError):
+        asyncio.run(scene())
+    assert time.monotonic() - began < 30
+
+
+def test_a_spawned_process_has_exactly_the_descriptors_it_is_given(tmp_path: Path) -> None:
+    stray = os.open("/dev/null", os.O_RDONLY)
+    os.set_inheritable(stray, True)
+    out = os.open(tmp_path / "out", os.O_RDWR | os.O_CREAT)
+
+    async def scene() -> int:
+        script = "ls /proc/self/fd; env"
+        given = {1: out, 5: stray}
+        return await proc.spawn(("/bin/sh", "-c", script), env={}, descriptors=given).wait()
+
+    try:
+        assert asyncio.run(scene()) == 0
+        found = (tmp_path / "out").read_text().split()
+        assert "1" in found and "5" in found
+        assert str(stray) not in found
+    finally:
+        os.close(stray)
+        os.close(out)
+
+
+def test_the_end_of_a_child_is_told_once_and_signals_after_it_do_nothing() -> None:
+    async def scene() -> None:
+        child = proc.spawn(("/bin/sleep", "60"), env={}, descriptors={})
+        child.signal(signal.SIGTERM)
+        assert await child.wait() == -signal.SIGTERM == child.code
+        child.signal(signal.SIGKILL)
+
+    asyncio.run(scene())
+
+
+def test_programs_are_looked_for_where_the_system_keeps_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert proc.find("sh") in ("/usr/bin/sh", "/bin/sh")
+    assert proc.find("no-such-program") is None
+
+
+def _gone(pid: int) -> bool:
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        if "Z" in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]:
+            return True
+        time.sleep(0.05)
+    return not Path(f"/proc/{pid}").exists()

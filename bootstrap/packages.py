@@ -23,6 +23,7 @@ class Need:
 
 NEEDS = (
     Need("git", "git"),
+    Need("git-lfs", "git-lfs"),
     Need("tmux", "tmux"),
     Need("gcc", "gcc"),
     Need("g++", "g++"),

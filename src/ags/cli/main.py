@@ -63,10 +63,12 @@ def show(error: AgsError) -> None:
     """What failed, why, what to do: a line each, on stderr, with nothing a terminal would obey."""
     subject = f" ({one_line(error.subject)})" if error.subject else ""
     print(f"ags: cannot {one_line(error.what)}{subject}", file=sys.stderr)
-    for label, text in (("why", error.cause), ("try", error.hint)):
-        if text:
-            # Indented, so that a text from elsewhere cannot pass for a line of ours.
-            print(f"  {label}: {plain(text)}".replace("\n", "\n       "), file=sys.stderr)
+    if error.cause:
+        # Indented, so that a text from elsewhere cannot pass for a line of ours.
+        cause = plain(error.cause).replace("\n", "\n       ")
+        print(f"  why: {cause}", file=sys.stderr)
+    if error.hint:  # is ours, and may be commands to copy
+        print(f"  try: {plain(error.hint)}", file=sys.stderr)
 
 
 def open_standard_streams() -> None:

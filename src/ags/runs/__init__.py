@@ -1,0 +1,36 @@
+"""Runs as they are kept in AGS_HOME.
+
+`runs/<id>/run.json` is the truth. Only who holds `runs/<id>/lock` writes it: that is the
+supervisor for as long as it lives, and afterwards whoever applies, restarts or sweeps.
+`names/<name>` is a link to the run of that name, so that a name is taken by one step of the kernel.
+"""
+
+from ags.runs.files import directory, find, ids, load, load_all, load_with_facts
+from ags.runs.lock import Held, hold, is_alive
+from ags.runs.record import (
+    FINAL,
+    NEXT,
+    Applied,
+    Clock,
+    Damaged,
+    Mode,
+    Moment,
+    Result,
+    Run,
+    State,
+    Supervisor,
+    checked_name,
+    duration,
+    moved,
+    new_id,
+    now,
+    seconds,
+)
+from ags.runs.registry import create, relink, remove, sweep
+
+__all__ = [
+    "FINAL", "NEXT", "Applied", "Clock", "Damaged", "Held", "Mode", "Moment", "Result", "Run",
+    "State", "Supervisor", "checked_name", "create", "directory", "duration", "find", "hold",
+    "ids", "is_alive", "load", "load_all", "load_with_facts", "moved", "new_id", "now", "relink",
+    "remove", "seconds", "sweep",
+]  # fmt: skip

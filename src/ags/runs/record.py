@@ -1,0 +1,182 @@
+"""A run as a value, and its life from state to state."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, Self
+
+from ags.errors import AgsError
+from ags.frozen import frozen
+from ags.kernel import processes
+from ags.model import Limits, Weakening
+
+State = Literal[
+    "queued", "preparing", "running", "collecting", "done", "failed", "stopped", "interrupted"
+]
+Mode = Literal["separate", "inplace"]
+
+FINAL: frozenset[State] = frozenset({"done", "failed", "stopped", "interrupted"})
+NEXT: dict[State, frozenset[State]] = {
+    "queued": FINAL - {"done"} | {"preparing"},
+    "preparing": FINAL - {"done"} | {"running"},
+    "running": FINAL - {"done"} | {"collecting"},
+    "collecting": FINAL,
+    # A run that is over can be started anew, and what it left behind can be collected later.
+    "done": frozenset({"queued"}),
+    "failed": frozenset({"queued", "collecting"}),
+    "stopped": frozenset({"queued", "collecting"}),
+    "interrupted": frozenset({"queued", "collecting"}),
+}
+
+NAME = r"(?!.*--\Z)[a-z0-9][a-z0-9-]{0,47}"
+ID = r"[0-9a-f]{20}"
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)  # made by the thousand, for a list
+class Moment:
+    """A point in time that survives somebody setting the clock."""
+
+    wall: float
+    uptime: float
+    """Seconds since the machine's boot, sleep included."""
+    boot: str
+
+
+Clock = Callable[[], Moment]
+
+
+def now() -> Moment:
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return Moment(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), boot)
+
+
+def seconds(since: Moment, until: Moment) -> float:
+    """Never negative. Within one boot the wall clock is not asked."""
+    if since.boot == until.boot:
+        return max(0.0, until.uptime - since.uptime)
+    return max(0.0, until.wall - since.wall)
+
+
+@frozen
+class Result:
+    """What came back."""
+
+    commit: str
+    files: int
+    insertions: int
+    deletions: int
+
+
+@frozen
+class Applied:
+    """The result went into `target`, which was at `before` and then at `after`."""
+
+    how: Literal["merge", "squash", "patch", "fast-forward"]
+    target: str
+    before: str | None
+    after: str | None
+    at: Moment
+    undone: Moment | None = None
+
+
+@frozen
+class Supervisor:
+    """To show and to signal; whether it lives is the lock's to say."""
+
+    pid: int
+    started: int
+    """Clock ticks from boot, see `processes.start_time`."""
+
+    @classmethod
+    def me(cls) -> Self:
+        return cls(os.getpid(), processes.start_time(os.getpid()) or 0)
+
+
+@frozen
+class Run:
+    """One goal given to one agent, and all that became of it."""
+
+    id: str
+    name: str
+    agent: str
+    goal: str
+    mode: Mode
+    project: Path
+    created: Moment
+    workspace: Path | None = None
+    base: str | None = None
+    """The commit it starts from."""
+    branch: str | None = None
+    state: State = "queued"
+    asking: bool = False
+    started: Moment | None = None
+    ended: Moment | None = None
+    exit_code: int | None = None
+    stopped_by: str | None = None
+    limits: Limits = Limits()
+    limited_by: str | None = None
+    """What holds the limits: `cgroup v2`, `rlimits`."""
+    weakenings: tuple[Weakening, ...] = ()
+    notes: tuple[str, ...] = ()
+    result: Result | None = None
+    applied: tuple[Applied, ...] = ()
+    supervisor: Supervisor | None = None
+    format: int = FORMAT
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL
+
+
+@frozen
+class Damaged:
+    """A run whose record cannot be read. It is left as it is."""
+
+    id: str
+    cause: str
+
+
+def duration(run: Run, at: Moment) -> float:
+    """Seconds it has been at work, up to its end or to `at`."""
+    return seconds(run.started, run.ended or at) if run.started else 0.0
+
+
+def moved(run: Run, state: State, at: Moment) -> Run:
+    """The run in its next state, with the times that go with it."""
+    check_step(run.id, run.state, state)
+    if state == "queued":
+        run = replace(run, started=None, ended=None, exit_code=None, stopped_by=None, result=None)
+    started = at if state == "running" else run.started
+    # Kept where it is known: collecting the work of an interrupted run does not prolong it.
+    ended = run.ended or at if state in FINAL else run.ended
+    asking = run.asking and state not in FINAL
+    return replace(run, state=state, started=started, ended=ended, asking=asking)
+
+
+def check_step(subject: str, old: State, new: State) -> None:
+    if new not in NEXT[old]:
+        cause = f"a run that is {old} cannot become {new}"
+        raise AgsError("change the state of a run", subject=subject, cause=cause)
+
+
+def checked_name(name: str) -> str:
+    """Names become folders, branches and arguments, so they are plain."""
+    if not re.fullmatch(NAME, name):
+        shown = repr(name if len(name) <= 60 else f"{name[:59]}…")
+        raise AgsError(
+            "use this name",
+            cause=f"{shown} is not a name for a run",
+            hint="up to 48 of a-z, 0-9 and -, starting with a letter or digit: fix-login",
+        )
+    return name
+
+
+def new_id(at: Moment) -> str:
+    """In the order of creation, as far as the clock goes."""
+    return f"{max(0, int(at.wall * 1000)) & 0xFFFF_FFFF_FFFF:012x}{os.urandom(4).hex()}"

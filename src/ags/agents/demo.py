@@ -1,0 +1,84 @@
+"""An agent without a model, for the first look: it works, and it tries what it must not.
+
+It says what it does as JSON lines, as real agents do. It is a shell script, since a shell is all
+that every sandbox has.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import cast, get_args
+
+from ags.agents.base import Said, output
+from ags.events import Kind
+
+SCRIPT = r"""
+say() { printf '{"kind": "%s", "text": "%s"}\n' "$1" "$2"; sleep 0.3; }
+tried() {
+    printf '{"kind": "tool_call", "tool": "%s", "input": "%s"}\n' "$1" "$2"
+    sleep 0.3
+    printf '{"kind": "tool_result", "tool": "%s", "ok": %s, "output": "%s"}\n' "$1" "$3" "$4"
+    sleep 0.3
+}
+
+say message "I was asked: @GOAL@. First I read the code."
+tried read greet.py true "$(wc -l < greet.py) lines"
+
+say message "The greeting forgets the name. I change it and add a test."
+sed -i 's/return "Hello!"/return f"Hello, {name}!"/' greet.py
+tried edit greet.py true "greet() uses the name"
+cat > test_greet.py <<'END'
+from greet import greet
+
+
+def test_the_name_is_in_the_greeting():
+    assert greet("Ada") == "Hello, Ada!"
+END
+tried write test_greet.py true "a new test"
+if python3 -c 'from test_greet import *; test_the_name_is_in_the_greeting()' 2>/dev/null; then
+    tried run "python3 test" true "passed"
+else
+    tried run "python3 test" false "failed, or no Python here"
+fi
+
+say message "Now what a careless or hijacked agent would try."
+if cat ~/.ssh/* >/dev/null 2>&1; then
+    tried read "~/.ssh" true "READ YOUR KEYS"
+else
+    tried read "~/.ssh" false "not there: this home is empty"
+fi
+if (echo > /dev/tcp/192.0.2.1/443) 2>/dev/null; then
+    tried connect "192.0.2.1:443" true "REACHED THE NETWORK"
+else
+    tried connect "192.0.2.1:443" false "no network"
+fi
+if touch .git/hooks/post-checkout 2>/dev/null && [ -d /ags/base ] ; then
+    tried write ".git/hooks" true "into a git folder of its own: your repository's is not here"
+else
+    tried write ".git/hooks" false "read-only"
+fi
+say message "Done. The change is on a branch of its own."
+"""
+
+
+class Demo:
+    """Made for the project in `example/`."""
+
+    name = "demo"
+
+    def headless(self, goal: str) -> tuple[str, ...]:
+        # Inside a JSON string, in a shell string: only what means nothing to either.
+        harmless = "".join(c for c in goal if c.isalnum() or c in " .,:;-!?")
+        return ("/bin/bash", "-c", SCRIPT.replace("@GOAL@", harmless.strip() or "something"))
+
+    def interactive(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        return self.headless("look around")
+
+    def parse(self, line: str) -> Said:
+        try:
+            told = json.loads(line)
+        except (ValueError, RecursionError):
+            return output(line)
+        if not isinstance(told, dict) or told.get("kind") not in get_args(Kind):
+            return output(line)
+        return Said(cast(Kind, told.pop("kind")), told)

@@ -261,6 +261,10 @@ MUTATIONS: dict[str, Mutation] = {
         )[0],
         (f"{KERNEL}::test_no_namespace_can_be_made_inside",),
     ),
+    "filter: set-id": Mutation(
+        without_rules("set-id"),
+        (f"{FILES}::test_no_set_user_id_program_can_be_left_for_the_host",),
+    ),
     "filter: keyring": Mutation(
         without_rules("keyring"),
         (f"{KERNEL}::test_a_key_does_not_reach_the_persons_session",),

@@ -166,3 +166,27 @@ def test_memory_backed_folders_have_a_size(
     assert int(box.shell(script).out) <= MIB
     script = f'head -c 300000 /dev/zero > "{place}/big"; stat -c %s "{place}/big"'
     assert int(box.shell(script).out) == 300000
+
+
+LEAVE = """
+import os
+os.umask(0)
+def attempt(act):
+    try: act()
+    except OSError: pass
+open('plain', 'w').close()
+attempt(lambda: os.chmod('plain', 0o4755))
+attempt(lambda: os.chmod('plain', 0o2755))
+attempt(lambda: os.fchmod(os.open('plain', os.O_RDONLY), 0o6755))
+attempt(lambda: os.open('made', os.O_CREAT | os.O_WRONLY, 0o4755))
+attempt(lambda: os.mknod('node', 0o104755))
+attempt(lambda: os.chmod('plain', 0o751))
+"""
+
+
+def test_no_set_user_id_program_can_be_left_for_the_host(box: Box) -> None:
+    """Anybody on the host could run it as its owner; and started by root, its owner is root."""
+    box.python(LEAVE)
+    modes = {path.name: path.stat().st_mode & 0o7777 for path in box.workspace.iterdir()}
+    assert modes["plain"] == 0o751
+    assert not any(mode & 0o6000 for mode in modes.values()), modes

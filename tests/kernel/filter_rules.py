@@ -17,6 +17,7 @@ REFUSED: dict[str, dict[str, str]] = {
         " mount_setattr fsopen fsconfig fsmount fspick",
         "ENOSYS": "statmount listmount",
     },
+    "set-id": {"ENOSYS": "openat2"},
     "keyring": {"EPERM": "add_key request_key keyctl"},
     "bpf": {"EPERM": "bpf"},
     "perf": {"EPERM": "perf_event_open"},
@@ -46,6 +47,7 @@ REFUSED: dict[str, dict[str, str]] = {
 ONLY_X86_64 = (
     "iopl ioperm modify_ldt create_module query_module get_kernel_syms uselib ustat sysfs _sysctl"
     " afs_syscall getpmsg putpmsg security tuxcall vserver epoll_ctl_old epoll_wait_old"
+    " open creat chmod mknod"
 )
 
 # (group, call, arguments, verdict)
@@ -54,6 +56,18 @@ JUDGED_BY_ARGUMENT: list[tuple[str, str, tuple[int, ...], str]] = [
         ("terminal", "ioctl", (0, high | request), "EPERM")
         for request in (0x5412, 0x541C, 0x541D, 0x5423)
         for high in (0, 1 << 32, HIGH)
+    ),
+    *(
+        ("set-id", call, (*(0,) * place, high | mode), "EPERM")
+        for call, place in (("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2), ("mknodat", 2))
+        for mode in (0o4755, 0o2755, 0o6000, 0o104755)
+        for high in (0, HIGH)
+    ),
+    *(
+        ("set-id", "openat", (0, 0, high | flags, high | mode), "EPERM")
+        for flags in (0o100, 0o101, 0o302, 0o20200002)
+        for mode in (0o4755, 0o2700, 0o6777)
+        for high in (0, HIGH)
     ),
     *(
         ("namespaces", call, (high | flag,), "EPERM")
@@ -98,6 +112,11 @@ JUDGED_BY_ARGUMENT: list[tuple[str, str, tuple[int, ...], str]] = [
 ALLOWED_BY_ARGUMENT: list[tuple[str, tuple[int, ...]]] = [
     *(("ioctl", (0, request)) for request in (0x5401, 0x5410, 0x5413, 0x5414, 0x540E, 0x5421)),
     ("ioctl", (0x5412, 0x5401, 0x5412)),
+    *((call, (0, 0o755)) for call in ("fchmod",)),
+    *((call, (0, 0, mode)) for call in ("fchmodat", "mknodat") for mode in (0o644, 0o1777)),
+    ("openat", (0, 0, 0o100, 0o644)),
+    ("openat", (0, 0, 0, 0o6777)),  # opens what is there: the mode is noise
+    ("openat", (0, 0, 0o200000, 0o4000)),  # O_DIRECTORY alone is not O_TMPFILE
     ("ioctl", (0, 0x15412)),
     ("clone", (0x11,)),
     ("clone", (0x4111,)),  # vfork
@@ -137,7 +156,7 @@ ALLOWED = {
     " setsid setpgid getresuid setitimer nanosleep clock_nanosleep shmget shmat semget semtimedop"
     " msgget mq_open getxattr setxattr sigaltstack clock_gettime setrlimit",
     "Go": "tgkill sched_yield mincore epoll_pwait2 timer_create timer_settime timer_delete gettid"
-    " pselect6 ppoll setgroups capget capset rt_sigtimedwait tkill openat2",
+    " pselect6 ppoll setgroups capget capset rt_sigtimedwait tkill",
     "Java": "mlock munlock sched_setaffinity get_mempolicy set_mempolicy mbind clock_getres"
     " rt_sigsuspend fadvise64 msync getcpu mlock2 mlockall process_mrelease",
     "git": "fsync fdatasync syncfs chdir fchdir fchownat fchown readv writev pread64 pwrite64",
@@ -170,10 +189,18 @@ def expected(machine: str, architecture: int, number: int, arguments: tuple[int,
     if architecture != NATIVE[machine]:
         return "kill"
     names = {value: name for name, value in syscalls.numbers(machine).items()}
-    first, second, third = (argument & 0xFFFFFFFF for argument in arguments[:3])
+    first, second, third, fourth = ((a & 0xFFFFFFFF) for a in (*arguments, 0, 0, 0, 0)[:4])
     match names.get(number):
         case None:
             return "ENOSYS"
+        case "chmod" | "fchmod" | "creat" | "mknod":
+            return "EPERM" if second & 0o6000 else "allow"
+        case "fchmodat" | "fchmodat2" | "mknodat":
+            return "EPERM" if third & 0o6000 else "allow"
+        case "open":
+            return "EPERM" if second & 0o20000100 and third & 0o6000 else "allow"
+        case "openat":
+            return "EPERM" if third & 0o20000100 and fourth & 0o6000 else "allow"
         case "ioctl":
             return "EPERM" if second in (0x5412, 0x541C, 0x541D, 0x5423) else "allow"
         case "clone":

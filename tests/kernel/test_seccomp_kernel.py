@@ -49,6 +49,7 @@ def outcome(name: str | int, arguments: tuple[int, ...], behind: bytes | None) -
 ATTEMPTS: dict[str, tuple[int, ...]] = {
     "setns": (NO_FD, 0),
     "clone3": (0, 0),
+    "openat2": (NO_FD, NOWHERE, NOWHERE, WRONG),
     "mount": (NOWHERE, NOWHERE, NOWHERE, 0, 0),
     "umount2": (NOWHERE, 0),
     "pivot_root": (NOWHERE, NOWHERE),
@@ -140,6 +141,16 @@ READ_IMPLIES_EXEC = 0x400000
 BY_ARGUMENT: list[tuple[str, str, tuple[int, ...], str]] = [
     *(("clone " + new, "clone", (flag | CLONE_THREAD,), "EPERM") for new, flag in NEW.items()),
     *(("unshare " + new, "unshare", (flag,), "EPERM") for new, flag in NEW.items()),
+    ("set-user-id by fchmod", "fchmod", (NO_FD, 0o4755), "EPERM"),
+    ("set-group-id by fchmodat", "fchmodat", (NO_FD, NOWHERE, 0o2755), "EPERM"),
+    ("set-user-id by mknodat", "mknodat", (NO_FD, NOWHERE, 0o104755), "EPERM"),
+    ("set-user-id by openat", "openat", (NO_FD, NOWHERE, 0o101, 0o4755), "EPERM"),
+    (
+        "set-user-id by openat, high bits",
+        "openat",
+        (NO_FD, NOWHERE, 0o101, 1 << 32 | 0o4755),
+        "EPERM",
+    ),
     ("unshare NEWTIME", "unshare", (0x80,), "EPERM"),
     ("ioctl TIOCLINUX", "ioctl", (NO_FD, 0x541C, NOWHERE), "EPERM"),
     ("ioctl TIOCCONS", "ioctl", (NO_FD, 0x541D, 0), "EPERM"),

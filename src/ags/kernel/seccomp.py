@@ -54,13 +54,22 @@ class ForeignNumbers(NamedTuple):
     errno: int
 
 
+class Settled(NamedTuple):
+    """No rule after this one is about these calls, so they are allowed here.
+
+    For calls made all the time: judged by their arguments, they are judged each time anew.
+    """
+
+    names: tuple[str, ...]
+
+
 class Unreviewed(NamedTuple):
     """Calls in no table of ours. What a newer kernel adds stays shut until it was looked at."""
 
     errno: int
 
 
-Rule = Calls | ForeignArchitecture | ForeignNumbers | Unreviewed
+Rule = Calls | Settled | ForeignArchitecture | ForeignNumbers | Unreviewed
 
 X32_BIT = 0x40000000
 
@@ -78,6 +87,14 @@ NETLINK_ROUTE = 0
 
 PER_LINUX32, UNAME26, ADDR_NO_RANDOMIZE, ASK_PERSONALITY = 0x8, 0x20000, 0x40000, ALL_BITS
 
+SET_ID, MAKES_A_FILE = 0o6000, 0o20000100
+"""S_ISUID and S_ISGID; O_CREAT and O_TMPFILE, without which open() does not look at its mode."""
+
+
+def _any_of(position: int, bits: int) -> Argument:
+    return Argument(position, (0,), mask=bits, among=False)
+
+
 _SOCKETS = ("socket", "socketpair")
 _INTERNET = Argument(0, (AF_INET, AF_INET6))
 
@@ -85,6 +102,16 @@ _INTERNET = Argument(0, (AF_INET, AF_INET6))
 # number means. EPERM, unless programs have a way around ENOSYS.
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "foreign": (ForeignArchitecture(), ForeignNumbers(X32_BIT, ENOSYS)),
+    # On the host such a file would run as its owner, for anybody: as root, if root started us.
+    "set-id": (
+        Calls(("openat",), when=(_any_of(2, MAKES_A_FILE), _any_of(3, SET_ID))),
+        Calls(("open",), when=(_any_of(1, MAKES_A_FILE), _any_of(2, SET_ID))),
+        Settled(("openat", "open")),
+        Calls(("chmod", "fchmod", "creat", "mknod"), when=(_any_of(1, SET_ID),)),
+        Calls(("fchmodat", "fchmodat2", "mknodat"), when=(_any_of(2, SET_ID),)),
+        # Its mode is behind a pointer. Who knows this call knows to go on without it.
+        Calls(("openat2",), ENOSYS),
+    ),
     "unknown": (Unreviewed(ENOSYS),),
     "terminal": (Calls(("ioctl",), when=(Argument(1, (TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD)),)),),
     "namespaces": (
@@ -224,6 +251,9 @@ def _refusal(rule: Rule, machine: str, numbers: Mapping[str, int]) -> list[Step]
             return _provided(_ARCHITECTURE, native, [(_RETURN, 0, 0, _KILL_PROCESS)], among=False)
         case ForeignNumbers(bits, errno):
             return _provided(_NUMBER, (0,), _fail(errno), mask=bits, among=False)
+        case Settled(names):
+            here = [numbers[name] for name in names if name in numbers]
+            return _provided(_NUMBER, here, [(_RETURN, 0, 0, _ALLOW)])
         case Unreviewed(errno):
             return _in_ranges(syscalls.gaps(machine), _fail(errno))
         case Calls(names, errno, when):

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from ags.backends import bwrap
 from ags.errors import AgsError
 from ags.model import Bind, Link, Mask, MountStep
-from ags.toolchains import KNOWN, PROGRAMS_PER_ENTRY, STANDARD_PATH, Known, Toolchains, discover
+from ags.toolchains import PROGRAMS_PER_ENTRY, STANDARD_PATH, Toolchains, discover
+from ags.toolchains.known import KNOWN, Known
 
 STRANGER = 54321
 SECRET = "hunter2-canary"

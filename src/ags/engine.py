@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from types import TracebackType
@@ -24,6 +24,8 @@ from ags.workspace.survey import Survey, survey
 from ags.workspace.tree import Owner
 
 MOST_SECOND_LOOKS = 3
+WORTH_TELLING = 200
+"""Files to copy before a start: more take long enough for a person to wonder."""
 # Seen from inside, root's files have another owner than the index says, which is no change.
 GIT_INSIDE = {"core.checkStat": "minimal"}
 
@@ -92,12 +94,15 @@ class Engine:
         ags_home: Path,
         settings: Settings,
         folder: Path,
+        tell: Callable[[str], None] = lambda line: None,
     ) -> None:
+        """`tell` is for what takes long, while it does."""
         self.environ = environ
         self.home = home
         self.ags_home = ags_home
         self.settings = settings
         self.settings_folder = folder
+        self._tell = tell
 
     def _limits(self) -> Limits:
         """As the settings have them on this machine."""
@@ -228,6 +233,9 @@ class Engine:
                 return found
             if self.settings.workspace.hard_links == "refuse":
                 unshare.refuse(found.shared)
+            if len(found.shared) > WORTH_TELLING:
+                count = len(found.shared)
+                self._tell(f"copying {count} files of {root} that have a further name outside")
             done = unshare.unshare(root, found.shared, owner)
             if done.files:
                 notes.append(f"{done.files} files in {root} had a further name outside: copied")

@@ -192,3 +192,17 @@ def test_help_names_every_flag(person: Person) -> None:
         " --backend --config --debug --help"
     )
     assert [flag for flag in flags.split() if f"{flag} " not in told] == []
+
+
+def test_copying_many_linked_files_first_is_told(person: Person, workspace: Path) -> None:
+    """As pnpm leaves them: it takes a while, and a person would wonder."""
+    link = "echo $i > store/$i; ln store/$i project/$i"
+    made = person.run_as(
+        ["sh", "-c", f"mkdir store project; for i in $(seq 300); do {link}; done"], cwd=workspace
+    )
+    assert made.returncode == 0, made.stderr
+    done = person.ags("exec", "--", "sh", "-c", "echo changed > 7", cwd=workspace / "project")
+    assert done.returncode == 0
+    assert "copying 300 files" in done.stderr
+    assert (workspace / "store" / "7").read_text() == "7\n"
+    assert (workspace / "project" / "7").read_text() == "changed\n"

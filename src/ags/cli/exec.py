@@ -126,6 +126,7 @@ def command(
             ags_home=invocation.ags_home,
             settings=settings,
             folder=settings_folder(invocation.environ, invocation.home),
+            tell=lambda line: _tell([line]),
         )
         request = Request(
             run=f"exec-{os.urandom(3).hex()}",

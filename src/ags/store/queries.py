@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -105,10 +106,23 @@ class Summary(NamedTuple):
 def connect(target: Path | Literal[":memory:"]) -> sqlite3.Connection:
     """A connection that begins no transaction by itself."""
     db = sqlite3.connect(target, timeout=BUSY, isolation_level=None)
-    db.execute("PRAGMA journal_mode = WAL")
+    _use_wal(db)
     # Without a power cut nothing is lost, and after one the index is made anew where it is old.
     db.execute("PRAGMA synchronous = NORMAL")
     return db
+
+
+def _use_wal(db: sqlite3.Connection) -> None:
+    """Where two make a database at once, SQLite refuses this step at once, whatever the time-out."""
+    until = time.monotonic() + BUSY
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+        time.sleep(0.02)
 
 
 @contextmanager

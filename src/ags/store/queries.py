@@ -113,7 +113,7 @@ def connect(target: Path | Literal[":memory:"]) -> sqlite3.Connection:
 
 
 def _use_wal(db: sqlite3.Connection) -> None:
-    """Where two make a database at once, SQLite refuses this step at once, whatever the time-out."""
+    """Where two make a database at once, SQLite refuses this without waiting for its time-out."""
     until = time.monotonic() + BUSY
     while True:
         try:

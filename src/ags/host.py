@@ -14,11 +14,11 @@ ROOT_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 # Of the host's /etc only what programs need in order to run, none of it secret.
 ETC = (
-    "alternatives", "bash.bashrc", "ca-certificates", "crypto-policies", "debian_version", "fonts",
-    "gai.conf", "inputrc", "java-*", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime",
-    "locale.alias", "lsb-release", "magic", "manpath.config", "mime.types", "os-release", "perl",
-    "pki/ca-trust", "pki/tls/certs", "protocols", "python3", "python3.*", "rpc", "services",
-    "shells", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone", "vim", "xattr.conf",
+    "alternatives", "bash.bashrc", "ca-certificates/extracted", "crypto-policies", "debian_version",
+    "fonts", "gai.conf", "inputrc", "java-*", "ld.so.cache", "localtime", "locale.alias",
+    "lsb-release", "magic", "manpath.config", "mime.types", "os-release", "pki/ca-trust",
+    "pki/tls/certs", "protocols", "rpc", "services", "shells", "ssl/certs", "ssl/openssl.cnf",
+    "terminfo", "timezone", "vim", "xattr.conf",
 )  # fmt: skip
 
 SMALL = 128 << 10

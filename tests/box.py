@@ -44,7 +44,7 @@ class Box:
         cwd: Path | None = None,
         ptrace: bool = False,
     ) -> Plan:
-        who = identity.resolve(self.workspace, self.home)
+        who = identity.resolve(self.workspace.stat(), self.home)
         spec = plan.Spec(
             run="test",
             command=command,

@@ -21,8 +21,7 @@ from ags.model import Bind, Link, Mask, MountStep
 from ags.toolchains import PROGRAMS_PER_ENTRY, STANDARD_PATH, Toolchains, discover
 from ags.toolchains.known import KNOWN, Known
 
-STRANGER = 54321
-SECRET = "hunter2-canary"
+STRANGER, SECRET = 54321, "hunter2-canary"
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,8 @@ class Folder:
     """A writable folder of the person's, and what is held in it."""
 
     root: Path
+    repositories: frozenset[str]
+    """Those that were there before the start, the top one included."""
     held: tuple[protect.Held, ...]
     steps: tuple[MountStep, ...]
     notes: tuple[str, ...]
@@ -70,6 +72,16 @@ class Prepared:
             folder.root / path
             for folder in self.folders
             for path in protect.adrift(folder.root, folder.held)
+        )
+
+    def new_repositories(self) -> tuple[Path, ...]:
+        """Those that the run made. git obeys their settings as soon as somebody steps in."""
+        return tuple(
+            folder.root / path
+            for folder in self.folders
+            for path in sorted(
+                _repositories(folder.root, survey(folder.root)) - folder.repositories
+            )
         )
 
     def __enter__(self) -> Self:
@@ -113,13 +125,12 @@ class Engine:
         """Judge every path, protect the workspace, and build the plan."""
         self._make_state_folder()
         cgroup.sweep()  # of runs whose supervisor was killed
-        cwd = places.resolve(request.cwd, "the current directory")
-        root = self._workspace(cwd)
-        who = identity.resolve(root, self.home)
+        cwd, root, facts = self._workspace(request.cwd)
+        who = identity.resolve(facts, self.home)
         guarded = self._places(who.home)
-        binds, weakenings = self._binds(request, root, guarded)
+        binds, weakenings = self._binds(request, _judged(root, facts), guarded)
         with contextlib.ExitStack() as stack:
-            folders = tuple(self._protect(binds, who, stack))
+            folders = tuple(self._protect(binds, who, guarded, stack))
             tools = self._toolchains(who, guarded, binds)
             spec = plan.Spec(
                 run=request.run,
@@ -160,20 +171,37 @@ class Engine:
         homes = tuple(dict.fromkeys((self.home, run_home)))
         return Places(homes, self.ags_home, self.settings_folder)
 
-    def _workspace(self, cwd: Path) -> Path:
+    def _workspace(self, start: Path) -> tuple[Path, Path, os.stat_result]:
+        """The current directory, the workspace around it, and the facts of the latter.
+
+        By descriptor: whoever owns a folder above could exchange it for another between two looks.
+        """
         own = (self.home, self.ags_home, self.settings_folder)
         stop = frozenset(place.resolve() for place in own) | {Path("/")}
-        return find_root(cwd, cwd.stat().st_uid, stop)
+        try:
+            here = os.open(start, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            cause = (error.strerror or str(error)).lower()
+            raise AgsError("use the current directory", subject=start, cause=cause) from error
+        try:
+            cwd = places.resolve(Path(f"/proc/self/fd/{here}"), "the current directory")
+            root = find_root(cwd, os.fstat(here).st_uid, stop)
+            above = "/".join([".", *[".."] * len(cwd.relative_to(root).parts)])
+            facts = os.stat(above, dir_fd=here)
+        finally:
+            os.close(here)
+        return cwd, root, facts
 
     def _binds(
-        self, request: Request, root: Path, guarded: Places
+        self, request: Request, workspace: Bind, guarded: Places
     ) -> tuple[tuple[Bind, ...], tuple[Weakening, ...]]:
         """The workspace, then the settings' mounts, the tools' and the flags'."""
-        places.check_source(root, guarded, writable=True, flag="this directory as the workspace")
+        flag = "this directory as the workspace"
+        places.check_source(workspace.source, guarded, writable=True, flag=flag)
         wanted = [("[[mount]]", mount) for mount in self.settings.mounts]
         for tool in self.settings.tools:
             wanted += [(f"[[tool]] {tool.name}", mount) for mount in tool.directories]
-        binds = [_judged(root, PurePosixPath(root), True)]
+        binds = [workspace]
         weakenings = []
         for flag, mount in (*wanted, *request.mounts):
             if (source := _source(mount, flag)) is None:
@@ -185,11 +213,17 @@ class Engine:
             target = PurePosixPath(source) if mount.container is None else mount.container
             places.check_target(target, guarded, flag)
             _check_place(target, binds, flag)
-            binds.append(_judged(source, target, mount.writable))
+            _check_overlap(source, target, mount.writable, binds, flag)
+            facts = source.stat()
+            binds.append(Bind(source, target, mount.writable, (facts.st_dev, facts.st_ino)))
         return tuple(binds), tuple(weakenings)
 
     def _protect(
-        self, binds: Sequence[Bind], who: Identity, stack: contextlib.ExitStack
+        self,
+        binds: Sequence[Bind],
+        who: Identity,
+        guarded: Places,
+        stack: contextlib.ExitStack,
     ) -> Iterator[Folder]:
         """Each writable folder is somebody's workspace, with settings and repositories in it."""
         owner = Owner(who.host_uid, who.host_gid)
@@ -201,8 +235,12 @@ class Engine:
             )
             notes: list[str] = []
             found = self._unshared(bind.source, protection, owner, notes)
+            for path in found.mounts:
+                what = "a file system mounted in the workspace"
+                places.check_source(bind.source / path, guarded, writable=True, flag=what)
             yield Folder(
                 root=bind.source,
+                repositories=_repositories(bind.source, found),
                 held=protect.places(protection, found),
                 steps=tuple(_moved(protect.steps(protection, found), bind)),
                 notes=tuple(notes),
@@ -305,9 +343,25 @@ def _source(mount: MountConfig, flag: str) -> Path | None:
     return source
 
 
-def _judged(source: Path, target: PurePosixPath, writable: bool) -> Bind:
-    facts = source.stat()
-    return Bind(source, target, writable, inode=(facts.st_dev, facts.st_ino))
+def _judged(root: Path, facts: os.stat_result) -> Bind:
+    inode = (facts.st_dev, facts.st_ino)
+    return Bind(root, PurePosixPath(root), writable=True, inode=inode)
+
+
+def _check_overlap(
+    source: Path, target: PurePosixPath, writable: bool, binds: Sequence[Bind], flag: str
+) -> None:
+    """Seen at two places, what is protected at one could be changed at the other."""
+    for bind in binds:
+        nested = source.is_relative_to(bind.source) or bind.source.is_relative_to(source)
+        moved = PurePosixPath(source) != target or PurePosixPath(bind.source) != bind.target
+        if nested and moved and (writable or bind.writable):
+            raise AgsError(
+                f"use {flag}",
+                subject=source,
+                cause=f"it and {bind.source} are parts of one another, shown at different places",
+                hint="mount it at its own path, or read-only from a copy",
+            )
 
 
 def _check_place(target: PurePosixPath, binds: Sequence[Bind], flag: str) -> None:
@@ -331,9 +385,14 @@ def _moved(steps: Sequence[MountStep], bind: Bind) -> Iterable[MountStep]:
         yield replace(step, target=bind.target / step.target.relative_to(bind.source))
 
 
+def _repositories(root: Path, found: Survey) -> frozenset[str]:
+    top = {".git"} if os.path.lexists(root / ".git") else set()
+    return frozenset(top | {each.path for each in found.repositories})
+
+
 def _overlooked(root: Path, found: Survey) -> Iterator[Weakening]:
     """Where repositories, sockets and hard links may be that nothing protects."""
     if found.truncated:
         yield Weakening("not looked at whole", f"{root}: {found.truncated}")
-    for path in found.unsettled:
+    for path in (*found.mounts, *found.unsettled):
         yield Weakening("not looked into", str(root / path))

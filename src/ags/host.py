@@ -24,7 +24,11 @@ ETC = (
 SMALL = 128 << 10
 
 # Variables that say how to talk to the person, nothing else.
-SPOKEN = ("TERM", "COLORTERM", "LANG", "LANGUAGE", "TZ", "NO_COLOR")
+SPOKEN = (
+    "TERM", "COLORTERM", "LANG", "LANGUAGE", "TZ", "NO_COLOR", "LC_ALL", "LC_ADDRESS", "LC_COLLATE",
+    "LC_CTYPE", "LC_IDENTIFICATION", "LC_MEASUREMENT", "LC_MESSAGES", "LC_MONETARY", "LC_NAME",
+    "LC_NUMERIC", "LC_PAPER", "LC_TELEPHONE", "LC_TIME",
+)  # fmt: skip
 
 # Kernel settings. The host's uid 0 owns them and may write without any capability; bwrap covers
 # only what is a writable *directory*, and these are not, while the files in them are.
@@ -68,7 +72,7 @@ def read(environ: Mapping[str, str], host_uid: int) -> Host:
 
 
 def _spoken(name: str) -> bool:
-    return name in SPOKEN or name.startswith("LC_")
+    return name in SPOKEN
 
 
 def _root() -> Iterator[Entry]:

@@ -12,12 +12,15 @@ STAND_IN = 1000
 """The ordinary id that root's own files appear under inside, where nobody is root."""
 
 
-def resolve(workspace: Path, home: Path) -> Identity:
-    """The person; started as root, the owner of the workspace; never root inside."""
+def resolve(owner: os.stat_result, home: Path) -> Identity:
+    """The person; started as root, the owner of the workspace; never root inside.
+
+    `owner` are the facts of the very folder that will be mounted, looked at once: its owner could
+    put another one in its place between two looks.
+    """
     uid, gid = os.geteuid(), os.getegid()
     if uid != 0:
         return Identity(uid, gid, _name(uid), home, uid, gid)
-    owner = workspace.stat()
     if owner.st_uid == 0:
         return Identity(STAND_IN, STAND_IN, "agent", home, 0, 0)
     return Identity(

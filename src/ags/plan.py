@@ -130,6 +130,9 @@ def _kernel_folders(spec: Spec, host: Host) -> Iterator[MountStep]:
     yield Proc()
     for path in host.proc_read_only:
         yield Bind(path, PurePosixPath(path))
+    # bwrap's own process inside: whoever writes to its memory is no longer set to die with us.
+    for name in ("mem", "task/1/mem"):
+        yield Mask(PurePosixPath("/proc/1", name), "file")
     for path, kind in host.proc_masks:
         yield Mask(PurePosixPath(path), kind)
     dev = PurePosixPath("/dev")

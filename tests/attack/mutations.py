@@ -369,6 +369,17 @@ MUTATIONS: dict[str, Mutation] = {
         lambda patch: patch.setattr("ags.backends.sandbox.BubblewrapSandbox._time_out", _never),
         (f"{RESOURCES}::test_a_run_without_end_is_ended",),
     ),
+    "hidden memory of the first process": Mutation(
+        without_steps(lambda step: str(step.target).startswith("/proc/1/")),
+        (f"{RESOURCES}::test_the_memory_of_the_first_process_is_out_of_reach",),
+    ),
+    "an end for the first process too": Mutation(
+        lambda patch: patch.setattr(
+            "ags.backends.sandbox.BubblewrapSandbox._end_now",
+            lambda sandbox: sandbox._child.signal(9),
+        ),
+        (f"{RESOURCES}::test_a_run_that_took_over_its_first_process_is_ended_too[user]",),
+    ),
     "protected settings": Mutation(
         lambda patch: patch.setattr(protect, "PROTECTED", ()),
         (

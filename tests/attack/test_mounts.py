@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -64,3 +65,38 @@ def test_a_mount_point_is_never_made_in_the_persons_folder(box: Box, home: Path)
     (box.workspace / "new").mkdir()
     (home / "harmless" / "file").touch()
     assert run(box, "ls new", home=home, mounts=(mount,)).out == "file\n"
+
+
+def test_a_part_of_the_workspace_is_not_shown_writable_at_a_second_place(
+    box: Box, home: Path
+) -> None:
+    """What is protected at the one place could be changed at the other."""
+    for folder in (box.workspace, box.workspace / "sub"):
+        folder.mkdir(exist_ok=True)
+        mount = MountConfig(host=folder, container=PurePosixPath("/again"), mode="rw")
+        with pytest.raises(AgsError, match="parts of one another"):
+            run(
+                box,
+                "mkdir /again/.vscode; touch /again/.vscode/tasks.json",
+                home=home,
+                mounts=(mount,),
+            )
+    assert not list(box.workspace.rglob("tasks.json"))
+
+
+def test_a_file_system_mounted_in_the_workspace_is_judged_like_a_mount(
+    box: Box, home: Path
+) -> None:
+    place = box.workspace / "data"
+    place.mkdir()
+    for source, refused in ((home / ".ssh", True), (home / "harmless", False)):
+        subprocess.run(["mount", "--bind", source, place], check=True)
+        try:
+            if refused:
+                with pytest.raises(AgsError, match="mounted in the workspace"):
+                    run(box, "touch data/planted", home=home)
+            else:
+                run(box, "touch data/planted", home=home)
+            assert (source / "planted").exists() is not refused
+        finally:
+            subprocess.run(["umount", place], check=True)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ags import plan as plans
 from ags.backends.base import Streams
+from ags.host import Host
 from ags.kernel import cgroup
-from ags.model import KIB, MIB, Limits
+from ags.model import KIB, MIB, Limits, Plan
 from tests.box import Box
 
 
@@ -242,3 +247,59 @@ def test_nothing_runs_before_its_limits_hold(box: Box) -> None:
         assert marker.exists()
 
     asyncio.run(scene())
+
+
+# Writes a loop of its own over the code of the sandbox's first process, which bwrap set to die
+# with us, and takes that back. All inside runs as one user, so only a kill from outside helps.
+TAKE_OVER = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+place = int(open('/proc/1/syscall').read().split()[-1], 16)
+outlive = bytes.fromhex('b89d000000bf0100000031f60f05')
+reap = bytes.fromhex('b83d00000048c7c7ffffffff31f631d24531d20f05')
+again = bytes([0xEB, (256 - len(reap) - 2) & 255])
+memory = os.open('/proc/1/mem', os.O_RDWR)
+os.pwrite(memory, outlive + reap + again, place)
+if os.fork() == 0:
+    if os.fork() == 0:
+        time.sleep(0.2)
+    os._exit(0)
+os.wait()
+open('taken', 'w').close()
+while True:
+    time.sleep(1)
+"""
+
+
+def test_the_memory_of_the_first_process_is_out_of_reach(box: Box) -> None:
+    box.run("/usr/bin/python3", "-c", TAKE_OVER, limits=Limits(timeout=3))
+    assert not (box.workspace / "taken").exists()
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the attack is machine code")
+def test_a_run_that_took_over_its_first_process_is_ended_too(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = plans.build
+
+    def open_to_attack(spec: plans.Spec, facts: Host) -> Plan:
+        made = build(spec, facts)
+        kept = (step for step in made.mounts if not str(step.target).startswith("/proc/1/"))
+        return replace(made, mounts=tuple(kept))
+
+    monkeypatch.setattr(plans, "build", open_to_attack)
+
+    async def scene() -> int:
+        null = os.open(os.devnull, os.O_RDWR)
+        plan = box.plan("/usr/bin/python3", "-c", TAKE_OVER, limits=Limits(timeout=2))
+        sandbox = await box.backend.launch(plan, Streams(null, null, null))
+        first = os.pidfd_open(sandbox.init)
+        await sandbox.release()
+        try:
+            return (await asyncio.wait_for(sandbox.wait(), 25)).code
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(first, signal.SIGKILL)
+
+    assert asyncio.run(scene()) == 124
+    assert (box.workspace / "taken").exists(), "the attack did not get far enough to prove anything"

@@ -206,3 +206,43 @@ def test_copying_many_linked_files_first_is_told(person: Person, workspace: Path
     assert "copying 300 files" in done.stderr
     assert (workspace / "store" / "7").read_text() == "7\n"
     assert (workspace / "project" / "7").read_text() == "changed\n"
+
+
+def test_a_redirected_file_cannot_be_opened_anew_for_more(person: Person, workspace: Path) -> None:
+    """Through /proc/self/fd, what was opened for reading or appending would be open for all."""
+    outside = workspace / "outside"
+    inside = workspace / "inside"
+    ags = person.checkout / "bin" / "ags"
+    attack = "cat; echo evil > /proc/self/fd/0; : > /proc/self/fd/1; echo new; echo err >&2"
+    script = f"""
+        mkdir outside inside; echo input > outside/in; echo old > outside/log; cd inside
+        {ags} exec -- sh -c '{attack}' < ../outside/in >> ../outside/log 2>&1
+    """
+    done = person.run_as(["sh", "-c", script], cwd=workspace, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert (outside / "in").read_text() == "input\n"
+    log = (outside / "log").read_text()
+    assert log.startswith("old\ninput\n") and log.endswith("new\nerr\n")
+    assert list(inside.iterdir()) == []
+
+
+def test_a_large_file_goes_in_and_comes_out_whole(person: Person, workspace: Path) -> None:
+    ags = person.checkout / "bin" / "ags"
+    script = f"""
+        head -c 20000000 /dev/urandom > big; cd {workspace}
+        {ags} exec -- cat < big > copy && cmp big copy && echo SAME
+        {ags} exec -- head -c 5 < big | wc -c
+        {ags} exec -- sh -c 'exit 7' < big > copy; echo $?
+    """
+    done = person.run_as(["sh", "-c", script], cwd=workspace, timeout=120)
+    assert done.stdout.split() == ["SAME", "5", "7"], done.stderr
+
+
+def test_a_repository_that_the_run_made_is_told(person: Person, workspace: Path) -> None:
+    """Its settings can name programs, which git on the host would run."""
+    done = person.ags("exec", "--", "sh", "-c", "git init -q . && git init -q sub", cwd=workspace)
+    assert done.returncode == 0, done.stderr
+    told = [line for line in done.stderr.splitlines() if "before you use git there" in line]
+    assert [line.split()[3] for line in told] == [f"{workspace}/.git", f"{workspace}/sub/.git"]
+    again = person.ags("exec", "--", "true", cwd=workspace)
+    assert "before you use git there" not in again.stderr

@@ -35,7 +35,7 @@ class BubblewrapSandbox:
         self._init = init
         self._command = command
         self._command_fd = os.pidfd_open(command)
-        self._init_fd = os.pidfd_open(init)
+        self._init_fd: int | None = os.pidfd_open(init)
         self._go: int | None = go
         self._group = group
         self._stopped_by: str | None = None
@@ -75,11 +75,16 @@ class BubblewrapSandbox:
                 signal.pidfd_send_signal(self._command_fd, number)
 
     async def kill(self) -> None:
-        # bwrap's first process inside is set to die with bwrap, and the rest with that one.
-        self._child.signal(signal.SIGKILL)
-        if self._group:
-            self._group.kill()
+        self._end_now()
         await self.wait()
+
+    def _end_now(self) -> None:
+        """Both: the first process inside is set to die with bwrap, but what runs as the same user
+        inside can write to its memory, and so take that back."""
+        self._child.signal(signal.SIGKILL)
+        if self._init_fd is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._init_fd, signal.SIGKILL)
 
     async def wait(self) -> Ending:
         if self._ending is None:
@@ -88,11 +93,14 @@ class BubblewrapSandbox:
 
     async def _end(self) -> Ending:
         code = await self._child.wait()
+        self._end_now()
         for guard in self._guards:
             guard.cancel()
         self._close_gate()
+        assert self._init_fd is not None
         await proc.readable(self._init_fd)
         os.close(self._init_fd)
+        self._init_fd = None
         os.close(self._command_fd)
         reached = None
         if self._group:
@@ -112,7 +120,7 @@ class BubblewrapSandbox:
         )
         self._stopped_by = why
         # What floods a disk or the memory is not asked politely.
-        self._child.signal(signal.SIGKILL)
+        self._end_now()
 
     async def _time_out(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -120,4 +128,4 @@ class BubblewrapSandbox:
         self._timed_out = True
         self.signal(signal.SIGTERM, group=True)
         await asyncio.sleep(GRACE)
-        self._child.signal(signal.SIGKILL)
+        self._end_now()

@@ -131,7 +131,7 @@ def command(
         request = Request(
             run=f"exec-{os.urandom(3).hex()}",
             command=command,
-            cwd=_cwd(),
+            cwd=Path(),
             mounts=_mounts(invocation, mounts, writable, folders),
             environment=tuple(_variable(given, invocation) for given in variables),
             ptrace=ptrace,
@@ -242,12 +242,16 @@ async def _run(
                 await sandbox.kill()
                 raise
             ending = await sandbox.wait()
-            replaced = prepared.replaced()
+            replaced, made = prepared.replaced(), prepared.new_repositories()
     finally:
         terminal.close()
     _tell(
         f"look at {path}: it was replaced during the run, and from then on could be changed inside"
         for path in replaced
+    )
+    _tell(
+        f"look at {path} before you use git there: the run made this repository, and git obeys it"
+        for path in made
     )
     if ending.stopped_by:
         _tell([f"stopped: {ending.stopped_by}"])

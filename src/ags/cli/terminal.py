@@ -21,6 +21,7 @@ from typing import Any
 
 from ags import proc
 from ags.backends.base import Sandbox, Streams
+from ags.cli.files import Files
 from ags.frozen import frozen
 
 CHUNK = 65536
@@ -89,6 +90,8 @@ class Terminal:
         self._slave: int | None = None
         self._before: list[Any] | None = None
         self._closing: asyncio.Task[None] | None = None
+        self._files = Files()
+        self._stack.callback(self._files.close)
 
     def open(self) -> Streams:
         """For the command to be started with; they stay ours until `close`."""
@@ -103,7 +106,7 @@ class Terminal:
         if not wiring.keyboard and wiring.on_terminal[0]:
             stdin = os.open(os.devnull, os.O_RDONLY)
             self._stack.callback(os.close, stdin)
-        return Streams(stdin, stdout, stderr, terminal=wiring.keyboard)
+        return self._files.apart(Streams(stdin, stdout, stderr, terminal=wiring.keyboard))
 
     def _make_terminal(self) -> int:
         assert self._wiring.outlet is not None
@@ -135,14 +138,18 @@ class Terminal:
     async def accompany(self, sandbox: Sandbox) -> None:
         """Pass bytes and signals to and fro until the sandbox has ended and all is shown."""
         with self._signals(sandbox):
-            if self._master is None:
-                await sandbox.wait()
-                return
-            self._take()
-            try:
-                await self._relay(sandbox)
-            finally:
-                self._give_back()
+            async with self._files.passing():
+                await self._accompany(sandbox)
+
+    async def _accompany(self, sandbox: Sandbox) -> None:
+        if self._master is None:
+            await sandbox.wait()
+            return
+        self._take()
+        try:
+            await self._relay(sandbox)
+        finally:
+            self._give_back()
 
     @contextlib.contextmanager
     def _signals(self, sandbox: Sandbox) -> Iterator[None]:

@@ -6,11 +6,11 @@ from ags.frozen import frozen
 
 # Compared in lower case, and without patterns: compiling those would be half the time we take.
 CREDENTIAL_NAMES = frozenset((
-    ".netrc", "_netrc", ".npmrc", "npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".condarc",
-    "condarc", "nuget.config", ".git-credentials", ".gem", ".docker", ".aws", ".azure", ".kube",
-    ".ssh", ".gnupg", ".pgpass", ".my.cnf", ".vault-token", ".env", ".envrc", "credentials",
-    ".credentials", "auth.json", "auth.toml", "token", "tokens", ".token", "token.json",
-    "tokens.json", "pub-tokens.json", "secrets", ".secrets", "id_dsa",
+    ".netrc", "_netrc", ".npmrc", "npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", "pip.conf",
+    ".condarc", "condarc", "nuget.config", ".git-credentials", ".gem", ".docker", ".aws", ".azure",
+    ".kube", ".ssh", ".gnupg", ".pgpass", ".my.cnf", ".vault-token", ".env", ".envrc",
+    "credentials", ".credentials", "auth.json", "auth.toml", "token", "tokens", ".token",
+    "token.json", "tokens.json", "pub-tokens.json", "secrets", ".secrets", "id_dsa",
 ))  # fmt: skip
 _STARTS = (".env.", "credentials.", ".credentials.", "secrets.", "id_rsa", "id_ecdsa", "id_ed25519")
 _ENDS = (".pem", ".key", ".p12", ".pfx", ".jks", ".kdbx")

@@ -193,15 +193,15 @@ def test_a_path_is_absolute_and_without_steps_up_whatever_is_written(start: str,
         ("~/x", "/home/ada/x", "/home/ada/x"),
         ("/data:/mnt/data", "/data", "/mnt/data"),
         ("/data:~/data", "/data", "/home/ada/data"),
-        (".", "/work/here", "/work/here"),
-        ("lib/x", "/work/here/lib/x", "/work/here/lib/x"),
-        ("../x", "/work/x", "/work/x"),
+        (".", "/projects/here", "/projects/here"),
+        ("lib/x", "/projects/here/lib/x", "/projects/here/lib/x"),
+        ("../x", "/projects/x", "/projects/x"),
         ("../../../..:/mnt", "/", "/mnt"),
     ],
 )
 def test_a_mount_flag_says_what_goes_where(written: str, host: str, target: str) -> None:
     for writable, mode in ((False, "ro"), (True, "rw")):
-        mount = parse_mount_flag(written, writable, home=HOME, cwd=Path("/work/here"))
+        mount = parse_mount_flag(written, writable, home=HOME, cwd=Path("/projects/here"))
         assert (mount.host, mount.target) == (Path(host), PurePosixPath(target))
         assert (mount.mode, mount.writable) == (mode, writable)
 

@@ -123,10 +123,11 @@ def test_a_bwrap_in_the_workspace_or_on_the_path_is_never_started(
     assert not marker.exists()
 
 
-def test_without_a_working_bwrap_nothing_runs(box: Box) -> None:
+def test_without_a_working_bwrap_nothing_runs(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     from ags.backends.bubblewrap import Bubblewrap
     from ags.errors import AgsError
 
+    monkeypatch.setattr("ags.backends.bubblewrap.START_TIMEOUT", 2.0)
     liar = box.workspace.parent / "bwrap"
     marker = box.workspace / "ran"
     # Does as it is told, without any wall.

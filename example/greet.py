@@ -3,7 +3,7 @@
 import sys
 
 
-def greet(name):
+def greet(name: str) -> str:
     return "Hello!"
 
 

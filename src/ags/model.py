@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -172,4 +171,3 @@ class Ending:
     code: int
     stopped_by: str | None = None
     """None, or a sentence such as `the memory limit of 2 GiB was reached`."""
-    details: tuple[tuple[str, str], ...] = field(default=())

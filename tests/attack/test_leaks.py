@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import socket
@@ -11,6 +12,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from ags.backends.base import Streams
+from ags.cli.files import Files
 from ags.model import Bind
 from tests.box import Box
 
@@ -141,3 +144,29 @@ def test_without_a_working_bwrap_nothing_runs(box: Box, monkeypatch: pytest.Monk
     with pytest.raises(AgsError):
         box.run("touch", str(marker))
     assert not Path(marker).exists()
+
+
+def test_a_file_given_for_reading_cannot_be_written_to(box: Box) -> None:
+    """Through /proc/self/fd it could be opened anew; and without the pipe between, it is."""
+    given = box.workspace.parent / "given"
+
+    def attacked(*, apart: bool) -> str:
+        given.write_text("as it was")
+        os.chown(given, box.workspace.stat().st_uid, -1)
+        plan = box.plan("/bin/sh", "-c", "cat > got; echo evil > /proc/self/fd/0")
+
+        async def scene() -> None:
+            null, file = os.open(os.devnull, os.O_RDWR), os.open(given, os.O_RDONLY)
+            files, streams = Files(), Streams(file, null, null)
+            streams = files.apart(streams) if apart else streams
+            sandbox = await box.backend.launch(plan, streams)
+            async with files.passing():
+                await sandbox.release()
+                await sandbox.wait()
+
+        asyncio.run(scene())
+        assert (box.workspace / "got").read_text() == "as it was"
+        return given.read_text()
+
+    assert attacked(apart=True) == "as it was"
+    assert attacked(apart=False) == "evil\n"

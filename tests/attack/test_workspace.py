@@ -13,7 +13,7 @@ import pytest
 
 from ags.config.schema import Settings, Workspace
 from tests.attack.by_engine import engine, request, run
-from tests.box import Box
+from tests.box import Box, run_plan
 
 
 def own(box: Box, path: Path) -> Path:
@@ -167,3 +167,27 @@ def test_a_protected_file_replaced_on_the_host_during_the_run_is_told(box: Box) 
         saved = give(box, ".claude/saved")
         saved.rename(settings)
         assert prepared.replaced() == (settings,)
+
+
+def test_a_workspace_exchanged_while_we_look_gives_nobody_another_identity(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner could put a folder of root's in its place, and run as root's uid in it."""
+    from ags import engine as engines
+    from ags.errors import AgsError
+    from ags.workspace.root import find_root
+
+    owner, other = box.workspace.stat().st_uid, box.workspace.parent / "other"
+    other.mkdir()
+    def exchange_then(*arguments: object) -> Path:
+        found = find_root(*arguments)  # type: ignore[arg-type]
+        box.workspace.rename(box.workspace.parent / "away")
+        other.rename(box.workspace)
+        return found
+
+    monkeypatch.setattr(engines, "find_root", exchange_then)
+    with asyncio.run(engine(box).prepare(request(box, "touch ran"))) as prepared:
+        assert prepared.plan.identity.host_uid == owner
+        with pytest.raises(AgsError, match="not what was to be mounted"):
+            asyncio.run(run_plan(box.backend, prepared.plan))
+    assert not (box.workspace / "ran").exists()

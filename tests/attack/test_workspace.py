@@ -179,6 +179,7 @@ def test_a_workspace_exchanged_while_we_look_gives_nobody_another_identity(
 
     owner, other = box.workspace.stat().st_uid, box.workspace.parent / "other"
     other.mkdir()
+
     def exchange_then(*arguments: object) -> Path:
         found = find_root(*arguments)  # type: ignore[arg-type]
         box.workspace.rename(box.workspace.parent / "away")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from dataclasses import fields
+from pathlib import Path, PurePath, PurePosixPath
 
 from ags.frozen import frozen
 from ags.host import Entry, Host
@@ -130,9 +132,9 @@ def _kernel_folders(spec: Spec, host: Host) -> Iterator[MountStep]:
     yield Proc()
     for path in host.proc_read_only:
         yield Bind(path, PurePosixPath(path))
-    # bwrap's own process inside: whoever writes to its memory is no longer set to die with us.
-    for name in ("mem", "task/1/mem"):
-        yield Mask(PurePosixPath("/proc/1", name), "file")
+    # bwrap's own process inside. Whoever writes to its memory is no longer set to die with us; and
+    # its `exe` leads to the host's bwrap, whose mode its owner could change through it.
+    yield Mask(PurePosixPath("/proc/1"), "dir")
     for path, kind in host.proc_masks:
         yield Mask(PurePosixPath(path), kind)
     dev = PurePosixPath("/dev")
@@ -170,3 +172,26 @@ def _environment(spec: Spec, host: Host) -> Iterator[tuple[str, str]]:
 def _ptrace_weakening(spec: Spec) -> Iterator[Weakening]:
     if spec.ptrace:
         yield Weakening("ptrace", "processes inside may debug one another")
+
+
+def described(plan: Plan) -> bytes:
+    """As JSON for a person to look at; of variables and made-up files only their names."""
+    known = {
+        "command": plan.command,
+        "cwd": str(plan.cwd),
+        "environment": [name for name, _ in plan.environment],
+        "mounts": [_step(step) for step in plan.mounts],
+        "hostname": plan.hostname,
+        "ptrace": plan.ptrace,
+    }
+    return json.dumps(known, indent=1).encode() + b"\n"
+
+
+def _step(step: MountStep) -> dict[str, object]:
+    shown = {each.name: getattr(step, each.name) for each in fields(step)}
+    shown.pop("content", None)
+    return {"step": type(step).__name__.lower()} | {
+        name: str(value) if isinstance(value, PurePath) else value
+        for name, value in shown.items()
+        if value is not None
+    }

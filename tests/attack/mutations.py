@@ -18,6 +18,8 @@ from ags.backends import bubblewrap, bwrap, walls
 from ags.kernel import cgroup, rlimits, seccomp, watch
 from ags.model import Bind, Limits, Mask, MountStep, Plan, ReadOnly, Tmpfs
 from ags.workspace import protect, unshare
+from tests.attack.enter_mutations import ENTERING
+from tests.attack.run_mutations import RUNS
 
 Patch = pytest.MonkeyPatch
 Apply = Callable[[Patch], None]
@@ -369,9 +371,12 @@ MUTATIONS: dict[str, Mutation] = {
         lambda patch: patch.setattr("ags.backends.sandbox.BubblewrapSandbox._time_out", _never),
         (f"{RESOURCES}::test_a_run_without_end_is_ended",),
     ),
-    "hidden memory of the first process": Mutation(
-        without_steps(lambda step: str(step.target).startswith("/proc/1/")),
-        (f"{RESOURCES}::test_the_memory_of_the_first_process_is_out_of_reach",),
+    "a hidden first process": Mutation(
+        without_steps(lambda step: str(step.target) == "/proc/1"),
+        (
+            f"{RESOURCES}::test_the_memory_of_the_first_process_is_out_of_reach",
+            f"{FILES}::test_the_program_that_made_the_sandbox_cannot_be_changed_from_inside",
+        ),
     ),
     "an end for the first process too": Mutation(
         lambda patch: patch.setattr(
@@ -403,6 +408,10 @@ MUTATIONS: dict[str, Mutation] = {
         ),
         (f"{WORKSPACE}::test_a_file_with_a_name_outside_is_not_changed_there",),
     ),
+    **{
+        name: Mutation(take_out, noticed_by)
+        for name, (take_out, noticed_by) in (ENTERING | RUNS).items()
+    },
 }
 
 

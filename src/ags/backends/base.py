@@ -5,6 +5,7 @@ One contract suite (`tests/contract/`) runs on every backend; these comments are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from ags.frozen import frozen
@@ -33,6 +34,20 @@ class Streams:
     """stdin is a terminal made for this run: the command becomes leader of a session on it."""
 
 
+class Entered(Protocol):
+    """A second command inside a sandbox. It ends with the sandbox at the latest, and with us."""
+
+    @property
+    def pid(self) -> int:
+        """The host's number of the process."""
+
+    def signal(self, number: int, *, group: bool = False) -> None:
+        """Send it, or its whole process group, a signal. Nothing happens if it ended."""
+
+    async def wait(self) -> int:
+        """Its exit code, 128 and more if a signal ended it. May be asked again."""
+
+
 class Sandbox(Protocol):
     """A started sandbox whose command waits until it is released."""
 
@@ -49,6 +64,13 @@ class Sandbox(Protocol):
 
     def signal(self, number: int, *, group: bool = False) -> None:
         """Send the command, or its whole process group, a signal. Nothing happens if it ended."""
+
+    async def enter(self, command: Sequence[str], streams: Streams) -> Entered:
+        """Start a second command behind the very same walls and limits, in the plan's directory
+        and with its environment, in a session of its own. What it leaves behind stays until the
+        sandbox ends. Raises AgsError unless the sandbox's own command runs, and rather than start
+        with a wall missing.
+        """
 
     async def wait(self) -> Ending:
         """The command's end; every process of the sandbox is gone by then. May be asked again."""

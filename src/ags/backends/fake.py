@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from ags import proc
 from ags.backends.base import Probe, Streams
 from ags.errors import AgsError
 from ags.model import Bind, Ending, Plan
 
-Play = Callable[[Plan, Streams], Awaitable[int]]
+Play = Callable[[Plan, Streams], Coroutine[Any, Any, int]]
 
 
 async def _true(plan: Plan, streams: Streams) -> int:
@@ -65,29 +67,68 @@ PLAYS: Mapping[str, Play] = {
 }
 
 
+async def _not_found(plan: Plan, streams: Streams) -> int:
+    return 127
+
+
+class FakeEntered:
+    """A play under way."""
+
+    def __init__(self, playing: Coroutine[Any, Any, int]) -> None:
+        self.pid = os.getpid()
+        self._ended_by: int | None = None
+        self.task = asyncio.create_task(playing)
+
+    def signal(self, number: int, *, group: bool = False) -> None:
+        if not self.task.done() and number:
+            self._ended_by = number
+            self.task.cancel()
+
+    async def wait(self) -> int:
+        try:
+            return await asyncio.shield(self.task)
+        except asyncio.CancelledError:
+            if self._ended_by is None or not self.task.done():
+                raise
+            return 128 + self._ended_by
+
+
 class FakeSandbox:
-    """A play that waits for its release."""
+    """A play that waits for its release, and those that enter it."""
 
     limited_by = "rlimits"
 
-    def __init__(self, plan: Plan, streams: Streams, play: Play) -> None:
+    def __init__(self, plan: Plan, streams: Streams, plays: Mapping[str, Play]) -> None:
         self.init = os.getpid()
         self._plan = plan
-        self._ended_by: int | None = None
+        self._plays = plays
         self._released = asyncio.Event()
-        self._task = asyncio.create_task(self._run(plan, streams, play))
+        self._main = FakeEntered(self._run(plan, streams))
+        self._entered: list[FakeEntered] = []
+        self._main.task.add_done_callback(lambda _: self._end_entered())
 
-    async def _run(self, plan: Plan, streams: Streams, play: Play) -> int:
+    async def _run(self, plan: Plan, streams: Streams) -> int:
         await self._released.wait()
-        return await play(plan, streams)
+        return await self._plays.get(plan.command[0], _not_found)(plan, streams)
+
+    def _end_entered(self) -> None:
+        for entered in self._entered:
+            entered.signal(9)
 
     async def release(self) -> None:
         self._released.set()
 
     def signal(self, number: int, *, group: bool = False) -> None:
-        if not self._task.done() and number:
-            self._ended_by = number
-            self._task.cancel()
+        self._main.signal(number)
+
+    async def enter(self, command: Sequence[str], streams: Streams) -> FakeEntered:
+        if not self._released.is_set() or self._main.task.done():
+            raise AgsError(
+                "enter the sandbox", subject=self._plan.run, cause="its command is not running"
+            )
+        entered = FakeEntered(self._run(replace(self._plan, command=tuple(command)), streams))
+        self._entered.append(entered)
+        return entered
 
     async def kill(self) -> None:
         self.signal(9)
@@ -95,15 +136,10 @@ class FakeSandbox:
 
     async def wait(self) -> Ending:
         try:
-            code = await asyncio.wait_for(asyncio.shield(self._task), self._plan.limits.timeout)
+            return Ending(await asyncio.wait_for(self._main.wait(), self._plan.limits.timeout))
         except TimeoutError:
-            self._task.cancel()
+            self._main.task.cancel()
             return Ending(124, f"the time limit of {self._plan.limits.timeout:g} s was reached")
-        except asyncio.CancelledError:
-            if self._ended_by is None:
-                raise
-            return Ending(128 + self._ended_by)
-        return Ending(code)
 
 
 class Fake:
@@ -122,7 +158,4 @@ class Fake:
             if isinstance(step, Bind) and not step.source.exists():
                 raise AgsError("mount", subject=step.source, cause="no such file or directory")
 
-        async def not_found(plan: Plan, streams: Streams) -> int:
-            return 127
-
-        return FakeSandbox(plan, streams, self._plays.get(plan.command[0], not_found))
+        return FakeSandbox(plan, streams, self._plays)

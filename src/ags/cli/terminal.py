@@ -60,7 +60,7 @@ def look(interactive: bool) -> Wiring:
     return wire(
         on_terminal,
         into_pipe=_is_pipe(1),
-        foreground=on_terminal[0] and _in_foreground(0),
+        foreground=on_terminal[0] and in_foreground(0),
         interactive=interactive,
     )
 
@@ -73,7 +73,7 @@ def _is_pipe(fd: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
-def _in_foreground(fd: int) -> bool:
+def in_foreground(fd: int) -> bool:
     try:
         return os.tcgetpgrp(fd) == os.getpgrp()
     except OSError:
@@ -176,7 +176,7 @@ class Terminal:
     def _take(self) -> None:
         """From here on what is typed goes inside untouched; at the start, and after a pause."""
         self._resize()
-        if self._before is not None and _in_foreground(0):
+        if self._before is not None and in_foreground(0):
             # Not FLUSH, the default: it would eat what was typed before we were ready.
             tty.setraw(0, termios.TCSANOW)
             if self._wiring.shared:
@@ -186,7 +186,7 @@ class Terminal:
 
     def _give_back(self) -> None:
         # In the background it is somebody else's by now; and it may be gone altogether.
-        if self._before is not None and _in_foreground(0):
+        if self._before is not None and in_foreground(0):
             with contextlib.suppress(termios.error):
                 termios.tcsetattr(0, termios.TCSANOW, self._before)
 
@@ -220,19 +220,19 @@ class Terminal:
 
     async def _typed(self) -> None:
         assert self._master is not None
-        while data := await _read(0):
-            await _write(self._master, data)
+        while data := await read(0):
+            await write(self._master, data)
         # End of our input, as when the terminal is gone: the command sees its own Ctrl-D.
-        await _write(self._master, b"\x04")
+        await write(self._master, b"\x04")
 
     async def _shown(self, sandbox: Sandbox) -> None:
         assert self._master is not None and self._wiring.outlet is not None
         try:
-            while data := await _read(self._master):
-                await _write(self._wiring.outlet, data)
+            while data := await read(self._master):
+                await write(self._wiring.outlet, data)
         except OSError:
             sandbox.signal(signal.SIGHUP, group=True)
-            while await _read(self._master):
+            while await read(self._master):
                 pass
 
     def close(self) -> None:
@@ -245,18 +245,18 @@ async def _end(sandbox: Sandbox) -> None:
     await sandbox.kill()
 
 
-async def _read(fd: int) -> bytes:
+async def read(fd: int) -> bytes:
     """What is there, or nothing at the end; a terminal whose other side is closed has ended."""
     await proc.readable(fd)
     try:
         return os.read(fd, CHUNK)
     except BlockingIOError:
-        return await _read(fd)
+        return await read(fd)
     except OSError:
         return b""
 
 
-async def _write(fd: int, data: bytes) -> None:
+async def write(fd: int, data: bytes) -> None:
     """In small pieces once the other side is ready, so that a stopped terminal stops only this."""
     view = memoryview(data)
     while view:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 import pytest
 
 from ags.errors import AgsError
-from ags.workspace.collect import Seen, choose, parse
+from ags.model import Ending, Plan
+from ags.workspace.leftovers import Seen, choose, parse
 from tests.workspace.agent import Agent, project, sh
 from tests.workspace.scene import Scene, by_everyone
 
@@ -207,3 +209,51 @@ def test_a_path_whose_filter_is_missing_is_left_out() -> None:
     choice = choose(seen, ())
     assert choice.paths == ("b",)
     assert choice.left_out == ("b: its filter 'gone' does not work in the sandbox",)
+
+
+@dataclass
+class Counted(Agent):
+    """Knows how many sandboxes were started for it."""
+
+    started: int = 0
+
+    async def run_inside(self, plan: Plan, stdin: int, stdout: int, stderr: int) -> Ending:
+        self.started += 1
+        return await super().run_inside(plan, stdin, stdout, stderr)
+
+
+@pytest.mark.parametrize(
+    ("left", "changes"),
+    [
+        ("true", set()),
+        ("echo a >> file; echo n > $'n\\nw'; rm d/two", {"M file", "A n\nw", "D d/two"}),
+        ("echo a > unspecified", {"A unspecified"}),
+        ("echo a > a; git add a; git commit -qm a; echo b > b; git add b", {"A a", "A b"}),
+        ("echo a > a; git add a; git commit -qm a", {"A a"}),
+        ("mkdir .claude; echo '{}' > .claude/x; echo a > a", {"A a"}),
+        ("mkdir deep; git init -q deep/er; echo a > a", {"A a"}),
+        ("echo '*.x filter=none' > .gitattributes; echo x > a.x", {"A .gitattributes"}),
+    ],
+)
+def test_work_with_nothing_special_about_it_takes_one_sandbox(
+    scene: Scene, left: str, changes: set[str]
+) -> None:
+    special = any(word in left for word in (".claude", "init", "filter", "unspecified"))
+    project(scene)
+    agent = Counted(scene)
+    agent.does(left)
+    agent.collect()
+    assert agent.changes() == changes
+    assert agent.started == (2 if special else 1)
+    assert agent.does("git status --porcelain --untracked-files=no") == ""
+
+
+def test_what_is_half_merged_is_collected_all_the_same(scene: Scene) -> None:
+    project(scene)
+    agent = Counted(scene)
+    agent.does("""git checkout -qb other; echo theirs > file; git commit -qam theirs
+        git checkout -q agent--try; echo ours > file; git commit -qam ours
+        git merge other > /dev/null || true""")
+    agent.collect()
+    assert agent.changes() == {"M file"}
+    assert "<<<<<<<" in sh(scene, "git show agent--try:file")

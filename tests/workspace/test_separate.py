@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from ags.errors import AgsError
-from ags.workspace import separate
+from ags.workspace import git, private, separate
 from tests.workspace.agent import Agent, done, project, sh
 from tests.workspace.scene import Scene, by_everyone
 
@@ -125,3 +126,64 @@ def test_whether_filters_are_asked_for(scene: Scene) -> None:
     assert asked(Agent(scene, name="deep"))
     sh(scene, "git rm -qr x; git commit -qm g; echo '*.a filter=q' > .git/info/attributes")
     assert asked(Agent(scene, name="own"))
+
+
+def test_an_index_that_shortens_names_is_not_trusted_to_list_them(scene: Scene) -> None:
+    project(scene, "echo x > .gita; echo '*.a filter=q' > .gitattributes")
+    sh(scene, "git config index.version 4")
+    agent = Agent(scene)
+    index = (agent.private.git_dir / "index").read_bytes()
+    assert index[7] == 4 and b".gitattributes" not in index
+    assert done(separate.wants_filters(agent.repository, agent.workspace, agent.private.git_dir))
+
+
+@dataclass
+class Hasty(Agent):
+    """Has its git directory built while its files are checked out."""
+
+    async def _start(self) -> None:
+        self.repository = await git.find(self.scene.root)
+        self.commit = await git.resolve(self.repository, self.base)
+        self.workspace = self.scene.state / "worktrees" / self.name
+        self.workspace.parent.mkdir(exist_ok=True)
+        building = private.build(
+            self.repository,
+            into=self.scene.state / f"git-{self.name}",
+            branch=self.branch,
+            base=self.commit,
+            run=self.name,
+            workspace=self.workspace,
+            home=self.scene.outside,
+        )
+        self.private = await separate.create_beside(
+            building,
+            self.repository,
+            name=self.name,
+            base=self.commit,
+            worktrees=self.workspace.parent,
+        )
+
+
+@by_everyone
+def test_files_and_git_directory_can_be_made_at_the_same_time(scene: Scene) -> None:
+    project(scene, "echo x > tool; chmod +x tool; ln -s tool link")
+    agent = Hasty(scene)
+    assert listing(agent.workspace) == listing(scene.root)
+    assert list((agent.workspace / ".git").iterdir()) == []
+    assert (agent.private.git_dir / "index").lstat().st_uid == scene.owner.uid
+    assert agent.does("git status --porcelain") == ""
+    agent.does("echo more >> file; rm link")
+    agent.collect()
+    assert agent.changes() == {"M file", "D link"}
+
+
+def test_when_either_fails_there_is_no_workspace(scene: Scene) -> None:
+    project(scene)
+    (scene.state / "git-try").mkdir()
+    with pytest.raises(AgsError, match="make the private git directory"):
+        Hasty(scene)
+    assert list((scene.state / "worktrees").iterdir()) == []
+    sh(scene, "rm -f .git/objects/$(git rev-parse HEAD:file | sed 's,..,&/,')")
+    with pytest.raises(AgsError, match="check out the base commit"):
+        Hasty(scene, name="other")
+    assert list((scene.state / "worktrees").iterdir()) == []

@@ -159,13 +159,22 @@ def _protected(written: str) -> PurePosixPath:
     return values.parse_relative(written)
 
 
+def _copied(written: str) -> PurePosixPath:
+    path = values.parse_relative(written)
+    if path.parts[:1] == (".git",):
+        raise AgsError("copy it", cause="a run has a git directory of its own")
+    return path
+
+
 @frozen
 class Workspace:
-    """What of the workspace stays as it is, whatever a command does."""
+    """What of the person's folder stays as it is, and what a folder of a run's own is given."""
 
     protect: Annotated[tuple[PurePosixPath, ...], each(text(_protected))] = ()
     unprotect: Annotated[tuple[PurePosixPath, ...], each(text(values.parse_relative))] = ()
     hard_links: Annotated[HardLinks, one_of(get_args(HardLinks))] = "unshare"
+    copy: Annotated[tuple[PurePosixPath, ...], each(text(_copied))] = ()
+    setup: Annotated[str, text(str)] = ""
 
 
 @frozen

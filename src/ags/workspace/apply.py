@@ -22,8 +22,8 @@ from ags.workspace.git import Repository
 from ags.workspace.patchtext import RawChange
 from ags.workspace.scratch import scratch
 
-How: TypeAlias = Literal["merge", "squash"]
-Outcome: TypeAlias = Literal["fast-forward", "merge", "squash", "nothing"]
+How: TypeAlias = Literal["merge", "squash", "patch"]
+Outcome: TypeAlias = Literal["fast-forward", "merge", "squash", "patch", "nothing"]
 HEADS = "refs/heads/"
 _NAMED = 10
 
@@ -97,7 +97,8 @@ async def apply(
     """Bring `source` (a branch or commit, begun at `base`) onto `into` or the current branch.
 
     `merge` moves the branch forward if it can, else makes a merge commit. `squash` makes one
-    commit of what lies between `base` and `source`, wherever the branch has gone since.
+    commit of what lies between `base` and `source`, wherever the branch has gone since. `patch`
+    makes none: index and files of the checkout get the change, and the branch stays.
     `person` has `user.name` and `user.email`; those set in the repository itself come first.
     """
     target = await _target(repository, into)
@@ -113,8 +114,14 @@ async def apply(
         step = await _step(bare, held, target.old, after, command)
         if outcome != "fast-forward":
             await _store(bare, repository, after, (target.old, theirs))
-    await _advance(repository, step, target, after, f"ags apply: {outcome} {theirs}")
     place = None if held is None else utf8(str(held.work_tree))
+    if how == "patch":
+        if step is None:
+            cause = "no work tree has this branch checked out, so there are no files to change"
+            raise AgsError("apply", subject=target.name, cause=cause, hint="leave out --patch")
+        await step.take()
+        return Applied(target.ref, target.old, after, theirs, "patch", place)
+    await _advance(repository, step, target, after, f"ags apply: {outcome} {theirs}")
     return Applied(target.ref, target.old, after, theirs, outcome, place)
 
 
@@ -123,14 +130,20 @@ async def undo(repository: Repository, applied: Applied) -> None:
     if applied.outcome == "nothing":
         raise AgsError("undo", cause="nothing had to be applied")
     target = _Target(applied.ref, await _at(repository, applied.ref))
-    if target.old != applied.after:
+    left_at = applied.before if applied.outcome == "patch" else applied.after
+    if target.old != left_at:
         where = "is gone" if target.old is None else f"is at {target.old[:12]} by now"
-        cause = f"the branch {where}, and apply left it at {applied.after[:12]}"
+        cause = f"the branch {where}, and apply left it at {(left_at or 'no commit')[:12]}"
         raise AgsError("undo", subject=target.name, cause=cause, hint=_revert(applied))
     held = await checkout.holder(repository, applied.ref)
     command = "" if held is None else _reset(held, applied)
     async with scratch(repository) as bare:
         step = await _step(bare, held, applied.after, applied.before, command)
+    if applied.outcome == "patch":
+        if step is None:
+            raise AgsError("undo", subject=target.name, cause="no work tree has it checked out")
+        await step.take()
+        return
     await _advance(repository, step, target, applied.before, f"ags undo: {applied.outcome}")
 
 
@@ -347,6 +360,8 @@ def _reset(held: Repository, applied: Applied) -> str:
 
 
 def _revert(applied: Applied) -> str:
+    if applied.outcome == "patch":
+        return "`git status` shows what is left of it"
     mainline = "-m 1 " if applied.outcome == "merge" else ""
     span = applied.after
     if applied.outcome == "fast-forward" and applied.before:

@@ -8,109 +8,112 @@ are checked one by one in a place apart, and join the repository only when all i
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO
 
 from ags.errors import AgsError
 from ags.model import GIB, MIB, Plan
 from ags.proc import ProcessError
-from ags.workspace import bundle, git, inside, lfs, private
+from ags.text import encode
+from ags.workspace import bundle, git, inside, leftovers, lfs, private
 from ags.workspace.git import Repository
+from ags.workspace.leftovers import KEPT
+from ags.workspace.leftovers import MOST_SECONDS as MOST_SECONDS
+from ags.workspace.leftovers import Work as Work
+from ags.workspace.patchtext import parse_raw
 from ags.workspace.tree import acting_as, shown
 
 MOST_BUNDLE = 8 * GIB
-MOST_LISTING = 256 * MIB
-MOST_SECONDS = 900.0
 RESULT = "refs/ags/result"
-KEPT = "nothing is lost: the workspace and the run's own git directory are as the agent left them"
 
-# Where agents keep their own settings and state. Work on them is the person's to ask for: in a
-# project that has such a folder, it is like any other.
-AGENT_FOLDERS = (
-    *(".claude", ".codex", ".gemini", ".opencode", ".pi", ".cursor", ".aider", ".ags"),
-    *(".mcp.json", ".qwen", ".crush", ".goose", ".amp"),
-)
-
-# Three lists, each ended by an empty entry: the filters that can run here; submodules; and for
-# each path that is to be committed: the path, `filter`, its filter.
-LOOK = (
-    inside.WITHOUT
+# A commit of the files exactly as they lie there, for `inplace`. $1 $2 see `private.APART`. At the
+# end of a run also: $3 HEAD and $4 the snapshot at its start, $5 $6 $7 the time and length of that
+# one's index and the length of the excludes; both come in first, then what stays left out. Out go:
+# three numbers for what follows (the length of a listing, the length and the time of the index),
+# those two, and a bundle.
+SNAPSHOT = (
+    private.APART
     + r"""
-list=/tmp/ags-list
-git rev-parse --git-dir > /dev/null || exit
-for key in $(git config --name-only --get-regexp '^filter\..*\.(clean|process)$'); do
-    program=$(git config --get "$key")
-    command -v "${program%% *}" > /dev/null && printf '%s\0' "$key"
-done
-printf '\0'
-git ls-files --stage -z > $list || exit
-grep -az '^160000 ' < $list
-printf '\0'
-# To look, no filter is needed: a file that only seems changed does no harm.
-without clean process required
-git ls-files -z --modified --others --exclude-standard > $list || exit
-if git rev-parse --quiet --verify HEAD > /dev/null; then
-    git diff-index -z --cached --name-only --diff-filter=d HEAD >> $list || exit
-fi
-exec git check-attr -z --stdin filter < $list
-"""
-)
-
-# $1 the base, $2 the message, $3 whether to go without all that has a filter, the rest: folders
-# that stay as they are in HEAD. The index of the agent's is replaced only when all went well.
-COMMIT = (
-    inside.WITHOUT
-    + r"""
-base=$1 message=$2 plain=$3 list=/tmp/ags-list
-shift 3
-own=$(git rev-parse --path-format=absolute --git-path index) || exit
+base=$3 start=$4 list=/tmp/ags-list left=/tmp/ags-left out=/tmp/ags-out named=/tmp/ags-named
 export GIT_INDEX_FILE=/tmp/ags-index
-# With its time: by that git knows which files it cannot tell by theirs.
-if [ -e "$own" ]; then cp -p "$own" "$GIT_INDEX_FILE" || exit; fi
-cat > $list
-if [ "$plain" = plain ]; then
-    without clean process required
-    filtered | sed -z 's/^/:(top,exclude,literal)/' >> $list || exit
-fi
-git add --all --sparse --pathspec-from-file=$list --pathspec-file-nul >&2 || exit
-head=$(git rev-parse --quiet --verify 'HEAD^{commit}')
-if [ -n "$head" ] && [ $# -gt 0 ]; then git reset --quiet "$head" -- "$@" >&2 || exit; fi
-tree=$(git write-tree) || exit
-if [ -z "$head" ] || [ "$tree" != "$(git rev-parse "$head^{tree}")" ]; then
-    set -- ${head:+-p} ${head:+"$head"}
-    head=$(git commit-tree "$@" -m "$message" "$tree") &&
-        git update-ref -m 'ags: leftovers' HEAD "$head" && cp -p "$GIT_INDEX_FILE" "$own" || exit
-fi
-git update-ref refs/ags/result "$head" || exit
-if [ -z "$(git rev-list -1 "$head" "^$base")" ]; then
-    echo "same $head"
+: > $named
+if [ -n "$start" ]; then
+    head -c "$6" > $GIT_INDEX_FILE && head -c "$7" > $GIT_DIR/info/exclude && cat > $left || exit
+    # By the time of its index git knows which files it cannot tell by theirs.
+    touch -d "@$5" $GIT_INDEX_FILE || exit
 else
-    exec git bundle create --quiet - refs/ags/result "^$base"
+    for file in "$own"/sharedindex.*; do [ ! -f "$file" ] || cp -p "$file" $GIT_DIR/ || exit; done
+    [ ! -f "$own/index" ] || cp -p "$own/index" $GIT_INDEX_FILE || exit
+    cat "$own/info/global-exclude" "$own/info/exclude" > $GIT_DIR/info/exclude 2> /dev/null
+    : > $left
+    git ls-files -s -v -z > $list || exit
+    grep -az '^. 160000 ' < $list | sed -z 's/^[^\t]*\t//' > $named
+    # What git was told not to look at, or is not there in a sparse checkout.
+    grep -az '^[a-zS] ' < $list | sed -z 's/^[^\t]*\t//' | cat - $named > $out
+    git update-index --force-remove -z --stdin < $out || exit
+    case $(git config --file "$own/config" core.autocrlf) in ''|false) ;; *) echo ;; esac > $out
+    git ls-files -z -c -o --exclude-standard -- ':(glob)**/.gitattributes' |
+        xargs -0 grep -sE -e 'text|eol|filter|ident|encoding|crlf|attr' -- \
+        "$own/info/attributes" "$own/info/global-attributes" >> $out
+    if [ -s $out ]; then
+        # What the index knows may be another form of the file: every file is read.
+        git ls-files -s -z > $list && rm -f $GIT_INDEX_FILE || exit
+        git update-index -z --index-info < $list || exit
+    fi
 fi
+enter() {
+    xargs -0 -r sh -c 'for path; do
+        if [ "${path%/}" = "$path" ] && { [ -L "$path" ] || [ ! -e "$path" ] || [ -d "$path" ] ||
+            { [ -f "$path" ] && [ -r "$path" ]; }; }
+        then printf "%s\0" "$path" >&3
+        else printf "%s\0" "$path" >&4; fi
+    done' ags < $list 3> /tmp/ags-in 4> $out &&
+    git update-index --add --remove --replace -z --stdin < /tmp/ags-in >&2 &&
+    git update-index --force-remove -z --stdin < $out >&2 && cat $out >> $named
+}
+git update-index -q --refresh > /dev/null
+git ls-files -z -m > $list && git ls-files -z -o --exclude-standard -X $left >> $list || exit
+enter || exit
+if [ -n "$start" ] && [ -f "$own/index" ]; then
+    # Files that the agent has git track although they are ignored.
+    GIT_INDEX_FILE="$own/index" git ls-files -z 2> /dev/null | sort -zu > $list
+    git ls-files -z | sort -zu | comm -z -13 - $list > $out
+    if [ -s $out ]; then
+        git ls-files -z -o -X $left | sort -zu | comm -z -12 - $out > $list
+        enter || exit
+    fi
+fi
+tree=$(git write-tree --missing-ok) || exit
+is() { [ -n "$1" ] && [ "$tree" = "$(git rev-parse "$1^{tree}")" ]; }
+if [ "$head" = "$base" ] && is "$start"; then commit=$start
+elif is "$head"; then commit=$head
+else commit=$(git commit-tree ${head:+-p "$head"} -m 'ags: files as they were' "$tree") || exit
+fi
+{ printf '%s\0' "$commit" "$head" "$branch"; cat $named; printf '\0'; } > $list
+[ -e $GIT_INDEX_FILE ] || : > $GIT_INDEX_FILE
+if [ -z "$start" ]; then
+    git ls-files -z -o -i --exclude-standard --directory >> $list
+    # With its old time put back, a file whose time of change is this second would look the same.
+    [ ! -s $GIT_INDEX_FILE ] ||
+        git ls-files --debug | awk -v now="$(date +%s)" '/^  ctime:/ { changed = $2 + 0 }
+        /^  mtime:/ && changed >= now && $2 + 0 < changed { exit 1 }' || sleep 1
+fi
+echo "$(wc -c < $list) $(wc -c < $GIT_INDEX_FILE) $(stat -c %Y $GIT_INDEX_FILE)"
+cat $list $GIT_INDEX_FILE
+known=${start:-$head}
+[ "$commit" != "$known" ] || exec echo "same $commit"
+git update-ref refs/ags/result "$commit" || exit
+exec git bundle create --quiet - refs/ags/result ${known:+"^$known"}
 """
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Whose work is collected, and from where."""
-
-    project: Repository
-    workspace: Path
-    git_dir: Path
-    """The private one of the run."""
-    branch: str
-    base: str
-    author: Mapping[str, str]
-    """`user.name` and `user.email`, as far as the person has set them."""
-    message: str = "Work that the agent left uncommitted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,169 +145,41 @@ async def collect(
     """
     if not private.BRANCH.fullmatch(work.branch):
         raise AgsError("collect the work", subject=shown(work.branch), cause="no branch of a run's")
-    seen, tracked = await asyncio.gather(_look(work, runner, plan), _tracked_folders(work))
-    choice = choose(seen, tuple(name for name in AGENT_FOLDERS if name not in tracked))
     with output.open("w+b") as file:
-        choice = await _commit_all(work, runner, plan, seen, choice, file, most)
+        left_out = await leftovers.commit(work, runner, plan, file, most)
         commit = await receive(work, file, most=most)
     missing = await lfs.bring(work.project, work.git_dir, work.base, commit)
-    await _move_branch(work, commit, expected)
-    return await _describe(work, commit, (*choice.left_out, *missing))
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What `LOOK` saw: an agent's word, every byte of it."""
-
-    ready: frozenset[str]
-    submodules: tuple[str, ...]
-    paths: tuple[tuple[str, str], ...]
-    """Each with its filter."""
-
-
-def parse(listing: bytes) -> Seen:
-    words = os.fsdecode(listing).split("\0")
-    first = words.index("")
-    second = words.index("", first + 1)
-    rest = words[second + 1 : -1]
-    ready = (key.split(".", 1)[1].rpartition(".")[0] for key in words[:first] if "." in key)
-    return Seen(
-        frozenset(ready),
-        tuple(word.partition("\t")[2] for word in words[first + 1 : second]),
-        tuple(zip(rest[::3], rest[2::3], strict=True)),
+    described, _ = await asyncio.gather(
+        _describe(work, commit, (*left_out, *missing)),
+        move_branch(work.project, work.branch, commit, expected),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Everything is collected but these, each for a reason that is told."""
-
-    paths: tuple[str, ...]
-    folders: tuple[str, ...]
-    left_out: tuple[str, ...]
-
-
-def choose(seen: Seen, agent_folders: Sequence[str]) -> Choice:
-    """Decide what stays behind."""
-    paths = dict.fromkeys(seen.submodules)
-    folders: dict[str, None] = {}
-    notes: list[str] = []
-    modules = set(seen.submodules)
-    for path, filter_ in seen.paths:
-        top = path.split("/", 1)[0]
-        if top in agent_folders:
-            folders[top] = None
-        elif path in modules:
-            notes.append(f"{shown(path)}: a submodule, whose commits stay in the workspace")
-        elif path.endswith("/"):
-            paths[path.rstrip("/")] = None
-            notes.append(f"{shown(path)}: a repository of its own")
-        elif filter_ not in ("unspecified", "unset", "set", "") and filter_ not in seen.ready:
-            paths[path] = None
-            notes.append(
-                f"{shown(path)}: its filter {shown(filter_)!r} does not work in the sandbox"
-            )
-    notes += [
-        f"{name}: settings of an agent's, which the project does not track" for name in folders
-    ]
-    return Choice(tuple(paths), tuple(agent_folders), tuple(notes))
-
-
-async def _look(work: Work, runner: inside.Runner, plan: Plan) -> Seen:
-    with tempfile.TemporaryFile() as listing:
-        said = await inside.run(
-            runner,
-            plan,
-            inside.Script(LOOK),
-            workspace=PurePosixPath(work.workspace),
-            limits=replace(plan.limits, timeout=MOST_SECONDS, file_size=MOST_LISTING),
-            output=listing.fileno(),
-        )
-        listing.seek(0)
-        try:
-            if said.code == 0:
-                return parse(listing.read(MOST_LISTING + 1))
-        except ValueError:
-            pass
-    raise inside.failed("look for uncommitted work", work.workspace, said, KEPT)
-
-
-async def _tracked_folders(work: Work) -> frozenset[str]:
-    listed = await git.run(
-        work.project, "ls-tree", "-z", "--name-only", work.base, "--", *AGENT_FOLDERS
-    )
-    return frozenset(listed.text.split("\0"))
-
-
-async def _commit_all(
-    work: Work,
-    runner: inside.Runner,
-    plan: Plan,
-    seen: Seen,
-    choice: Choice,
-    file: BinaryIO,
-    most: int,
-) -> Choice:
-    """Commit what was chosen; without what has a filter, if that breaks off."""
-    try:
-        await _commit(work, runner, plan, choice, file, most)
-        return choice
-    except AgsError:
-        fewer = choose(replace(seen, ready=frozenset()), choice.folders)
-        if fewer.paths == choice.paths:
-            raise
-    file.seek(0)
-    file.truncate()
-    await _commit(work, runner, plan, fewer, file, most, plain=True)
-    return fewer
-
-
-async def _commit(
-    work: Work,
-    runner: inside.Runner,
-    plan: Plan,
-    choice: Choice,
-    file: BinaryIO,
-    most: int,
-    *,
-    plain: bool = False,
-) -> None:
-    name = work.author.get("user.name") or "agent"
-    email = work.author.get("user.email") or "agent@localhost"
-    who = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER")
-           for key, value in (("NAME", name), ("EMAIL", email))}  # fmt: skip
-    arguments = (work.base, work.message, "plain" if plain else "", *choice.folders)
-    said = await inside.run(
-        runner,
-        plan,
-        inside.Script(COMMIT, arguments, tuple(who.items())),
-        workspace=PurePosixPath(work.workspace),
-        limits=replace(plan.limits, timeout=MOST_SECONDS, file_size=most),
-        output=file.fileno(),
-        stdin=b"".join(_pathspecs(choice)),
-    )
-    if said.code != 0:
-        raise inside.failed("commit the agent's work", work.workspace, said, KEPT)
-
-
-def _pathspecs(choice: Choice) -> Iterator[bytes]:
-    yield b":(top)\0"
-    for path in (*choice.paths, *choice.folders):
-        yield b":(top,exclude,literal)" + os.fsencode(path) + b"\0"
+    return described
 
 
 async def receive(work: Work, file: BinaryIO, *, most: int = MOST_BUNDLE) -> str:
     """Take a stranger's bundle into the repository; the commit it brings, with no ref on it."""
-    project = work.project
+    return await take_in(work.project, file, base=work.base, subject=work.branch, most=most)
+
+
+async def take_in(
+    project: Repository,
+    file: BinaryIO,
+    *,
+    base: str | None,
+    subject: str,
+    at: int = 0,
+    most: int = MOST_BUNDLE,
+) -> str:
+    """The bundle begins `at` some byte of the file; all of `base` is in the project."""
     if os.fstat(file.fileno()).st_size > most:
         raise AgsError(
             "take in the agent's work", cause=f"it is larger than {most} bytes", hint=KEPT
         )
-    file.seek(0)
+    file.seek(at)
     head = file.read(MIB)
     if same := re.fullmatch(rb"same ([0-9a-f]{40,64})\n", head):
         commit = same[1].decode()
-        if not await _is_ancestor(project, commit, work.base):
+        if base is None or not await is_ancestor(project, commit, base):
             raise AgsError(
                 "take in the agent's work", cause="it names a commit that is not its own"
             )
@@ -313,7 +188,7 @@ async def receive(work: Work, file: BinaryIO, *, most: int = MOST_BUNDLE) -> str
     # In a partial clone it is no fault that an object is missing.
     partial = project.is_partial
     with _apart(project) as (objects, environment):
-        os.lseek(file.fileno(), header.length, os.SEEK_SET)
+        os.lseek(file.fileno(), at + header.length, os.SEEK_SET)
         try:
             await git.run(
                 project,
@@ -332,14 +207,14 @@ async def receive(work: Work, file: BinaryIO, *, most: int = MOST_BUNDLE) -> str
                     "--quiet",
                     *(["--missing=allow-any"] if partial else []),
                 ),
-                *(header.commit, "--not", work.base),
+                *(header.commit, *(("--not", base) if base else ())),
                 env=environment,
                 timeout=MOST_SECONDS,
             )
         except ProcessError as error:
             raise AgsError(
                 "take in the agent's work",
-                subject=work.branch,
+                subject=subject,
                 cause=inside.shown_lines(error.said) or error.cause,
                 hint=KEPT,
             ) from error
@@ -376,17 +251,18 @@ def _join(objects: Path, project: Repository) -> None:
             path.rename(project.common / "objects/pack" / path.name)
 
 
-async def _move_branch(work: Work, commit: str, expected: str | None) -> None:
-    ref = f"refs/heads/{work.branch}"
+async def move_branch(project: Repository, branch: str, commit: str, expected: str | None) -> None:
+    """Put a run's branch on the commit. It must be at `expected` or absent."""
+    ref = f"refs/heads/{branch}"
     old = expected or "0" * len(commit)
     try:
-        await git.run(work.project, "update-ref", "-m", "ags: collected", ref, commit, old)
+        await git.run(project, "update-ref", "-m", "ags: collected", ref, commit, old)
     except ProcessError as error:
-        there = await git.run(work.project, "rev-parse", "--verify", "--quiet", ref, check=False)
+        there = await git.run(project, "rev-parse", "--verify", "--quiet", ref, check=False)
         taken = there.text.strip() not in ("", expected)
         raise AgsError(
             "make the branch",
-            subject=work.branch,
+            subject=branch,
             cause="there is one by that name, and it is not as this run left it"
             if taken
             else error.said,
@@ -394,7 +270,78 @@ async def _move_branch(work: Work, commit: str, expected: str | None) -> None:
         ) from error
 
 
-async def _is_ancestor(project: Repository, one: str, other: str) -> bool:
+class Lock:
+    """Git's own lock on the person's index: what is put into it takes the index's place."""
+
+    def __init__(self, project: Repository) -> None:
+        self.project = project
+        self.index = project.git_dir / "index"
+        self.file = project.git_dir / "index.lock"
+        self.held = False
+
+    def install(self) -> None:
+        """An empty file stands for no index at all."""
+        with acting_as(self.project.owner):
+            if self.file.stat().st_size:
+                self.file.rename(self.index)
+            else:
+                self.index.unlink(missing_ok=True)
+                self.file.unlink()
+        self.held = False
+
+    async def follow(self, old: str | None, new: str | None) -> None:
+        """Put the index into it, taken from one commit to another. No file is looked at.
+
+        What is staged stays so, but for what the new commit has otherwise than the old one.
+        """
+        run, given = functools.partial(git.run, self.project), {"GIT_INDEX_FILE": str(self.file)}
+        empty = (await run("hash-object", "-t", "tree", "--stdin")).text.strip()
+        before, after = old or empty, new or empty
+        if not self.index.exists():
+            await run("read-tree", after, env=given)
+            return
+        self.put(self.index)
+        look = ("-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=all")
+        staged = parse_raw((await run("diff-index", "--cached", *look, before, env=given)).stdout)
+        moving = {each.path for each in parse_raw(
+            (await run("diff-tree", "-r", *look, before, after)).stdout)}  # fmt: skip
+        entries = (
+            f"{each.old_mode:o} {each.old_id}\t{each.path}\0" for each in staged
+            if each.path in moving
+        )  # fmt: skip
+        listed = encode("".join(entries))
+        await run("update-index", "-z", "--index-info", stdin=listed, env=given)
+        await run("read-tree", "-i", "-m", before, after, env=given)
+
+    def put(self, file: Path) -> None:
+        """With its time: by that git knows which files it cannot tell by theirs."""
+        content, facts = file.read_bytes(), file.stat()
+        with acting_as(self.project.owner):
+            self.file.write_bytes(content)
+            os.utime(self.file, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+
+@contextmanager
+def locked(project: Repository) -> Iterator[Lock]:
+    """While we hold it, the person's git neither stages nor commits."""
+    lock = Lock(project)
+    try:
+        with acting_as(project.owner):
+            lock.file.touch(mode=0o666, exist_ok=False)
+    except OSError as error:
+        cause = f"git is at work there: {(error.strerror or str(error)).lower()}"
+        raise AgsError("lock the index", subject=lock.file, cause=cause) from error
+    lock.held = True
+    try:
+        yield lock
+    finally:
+        if lock.held:
+            with acting_as(project.owner):
+                lock.file.unlink(missing_ok=True)
+
+
+async def is_ancestor(project: Repository, one: str, other: str) -> bool:
+    """A commit is one of its own, too."""
     asked = await git.run(project, "merge-base", "--is-ancestor", one, other, check=False)
     return asked.code == 0
 
@@ -404,6 +351,6 @@ async def _describe(work: Work, commit: str, left_out: tuple[str, ...]) -> Colle
     changed, counted, on_base = await asyncio.gather(
         git.run(work.project, "diff-tree", "-r", "-z", *flags, work.base, commit),
         git.run(work.project, "rev-list", "--count", commit, "--not", work.base),
-        _is_ancestor(work.project, work.base, commit),
+        is_ancestor(work.project, work.base, commit),
     )
     return Collected(commit, changed.stdout.count(b"\0"), int(counted.text), on_base, left_out)

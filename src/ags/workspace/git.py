@@ -11,8 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +18,7 @@ from pathlib import Path
 from ags import proc
 from ags.errors import AgsError
 from ags.frozen import frozen
+from ags.workspace import temporary
 from ags.workspace.tree import Owner, acting_as, shown
 
 MOST_OUTPUT = proc.MOST_OUTPUT
@@ -129,6 +128,21 @@ async def find(folder: Path) -> Repository:
     settings = await configuration(repository)
     _check_belongs(repository, settings)
     return replace(repository, settings=_kept(repository, settings))
+
+
+async def create(folder: Path, message: str) -> Repository:
+    """A new repository of what is in a folder of ours, with one commit."""
+    made = await _ask(folder, _owner(folder), "init", "--quiet", "--template=", "-b", "main", ".")
+    if made.code != 0:
+        said = made.stderr.decode(errors="replace").strip()
+        raise AgsError("make a repository", subject=folder, cause=shown(said))
+    repository = await find(folder)
+    roles = ("AUTHOR", "COMMITTER")
+    names = {f"GIT_{role}_NAME": "AGS" for role in roles}
+    addresses = {f"GIT_{role}_EMAIL": "ags@localhost" for role in roles}
+    await run(repository, "add", "--all")
+    await run(repository, "commit", "--quiet", "-m", message, env=names | addresses)
+    return repository
 
 
 def _owner(path: Path) -> Owner:
@@ -316,16 +330,10 @@ def _first_line(file: Path) -> str:
 @contextlib.contextmanager
 def _view(repository: Repository) -> Iterator[Path]:
     """A git directory for one call, which leads to the repository's data but not its settings."""
-    owner = repository.owner
-    with acting_as(owner):
-        view = Path(tempfile.mkdtemp(prefix="ags-git-"))
-    try:
-        with acting_as(owner):
+    with temporary.folder("git", repository.owner) as view:
+        with acting_as(repository.owner):
             _furnish(view, repository)
         yield view
-    finally:
-        with acting_as(owner):
-            shutil.rmtree(view, ignore_errors=True)  # of links it removes the link
 
 
 def _furnish(view: Path, repository: Repository) -> None:

@@ -9,6 +9,8 @@ refs, until the person deletes one *and* prunes while the run is on.
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import os
 import re
 import stat
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
+from ags import proc
 from ags.errors import AgsError
 from ags.model import MIB, Bind, Mask, MountStep
 from ags.workspace import git
@@ -56,6 +59,39 @@ NEVER = {
 }
 STORE_ENTRY = re.compile(r"[0-9a-f]{2}|pack|info|tmp_.*|incoming-.*|loose-object-idx|\.nfs.*")
 
+# For scripts that read a private git directory, $1, after an agent had it: with a git directory
+# of their own, which obeys no setting or attribute of anybody's. $2 is the object format. They
+# know where the agent is by $head, a commit or nothing, and $branch, a ref or nothing.
+APART = r"""
+own=$1
+git init -q -b none --template= --object-format="$2" /tmp/ags && mkdir /tmp/ags/.git/info || exit
+export GIT_DIR=/tmp/ags/.git GIT_WORK_TREE="$PWD" GIT_OBJECT_DIRECTORY="$own/objects"
+echo '* -text -ident -filter !working-tree-encoding' > $GIT_DIR/info/attributes
+mv $GIT_DIR/refs $GIT_DIR/none && ln -s "$own/refs" $GIT_DIR/refs || exit
+for file in HEAD packed-refs shallow; do
+    if [ -f "$own/$file" ]; then cp "$own/$file" $GIT_DIR/ || exit; fi
+done
+branch=$(git symbolic-ref -q HEAD)
+head=$(git rev-parse -q --verify 'HEAD^{commit}')
+rm -f $GIT_DIR/refs $GIT_DIR/packed-refs && mv $GIT_DIR/none $GIT_DIR/refs || exit
+echo 'ref: refs/heads/none' > $GIT_DIR/HEAD
+"""
+_OURS = {
+    "/dev/null": ("attributesFile", "excludesFile"),
+    "false": ("autocrlf", "ignoreCase", "sparseCheckout", "splitIndex"),
+    "true": ("fileMode", "symlinks", "trustCtime"),
+    "default": ("checkStat",),
+}
+APART_SETTINGS = {f"core.{key}": value for value in _OURS for key in _OURS[value]}
+APART_ENVIRONMENT = {
+    "PATH": proc.SYSTEM_PATH,
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_ATTR_NOSYSTEM": "1",
+    **{f"GIT_{role}_NAME": "ags" for role in ("AUTHOR", "COMMITTER")},
+    **{f"GIT_{role}_EMAIL": "ags@localhost" for role in ("AUTHOR", "COMMITTER")},
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Private:
@@ -68,30 +104,66 @@ class Private:
     """What the agent's git does without, each a short sentence."""
 
 
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What is checked out."""
+
+    ref: str | None
+    """None when no branch is."""
+    commit: str | None
+
+    @property
+    def head(self) -> bytes:
+        """As a file HEAD has it."""
+        return os.fsencode(f"ref: {self.ref}\n" if self.ref else f"{self.commit}\n")
+
+
+async def position(repository: Repository) -> Position:
+    """Where the person is."""
+    asked = await git.run(repository, "symbolic-ref", "--quiet", "HEAD", check=False)
+    found = await git.run(repository, "rev-parse", "--verify", "--quiet", "HEAD", check=False)
+    ref = os.fsdecode(asked.stdout).rstrip("\n") if asked.code == 0 else None
+    return Position(ref, found.text.strip() if found.code == 0 else None)
+
+
+async def staged(repository: Repository, index: Path) -> str | None:
+    """A hash of what an index holds; None when there is none.
+
+    Not of the file itself, which git writes anew when somebody asks for the status.
+    """
+    if not os.path.exists(index):  # noqa: ASYNC240
+        return None
+    given = {"GIT_INDEX_FILE": str(index)}
+    listed = await git.run(repository, "ls-files", "--stage", "-z", env=given)
+    return hashlib.sha256(listed.stdout).hexdigest()
+
+
 async def build(
     repository: Repository,
     *,
     into: Path,
     branch: str,
-    base: str,
+    base: str | None,
     run: str,
     workspace: Path,
     home: Path,
     index: bool = False,
+    head: bytes | None = None,
 ) -> Private:
     """Make `into`, and pin `base` in the project. With `index`, the person's own comes along.
 
     `workspace` is the folder that the agent will work in, `home` the one of the person whose
-    global settings count.
+    global settings count. `head` is for HEAD, if not the run's branch is to be checked out.
     """
     _check_names(branch, run)
     stores = tuple(_stores(repository))
-    settings = await git.effective(repository, home)
-    refs = await _refs(repository, branch, base)
+    settings, refs, _ = await asyncio.gather(
+        git.effective(repository, home), _refs(repository, branch, base), pin(repository, run, base)
+    )
     is_file = (workspace / ".git").is_file()
     inside = INSIDE if is_file else PurePosixPath(workspace / ".git")
     files = {
-        "HEAD": f"ref: refs/heads/{branch}\n".encode(),
+        "HEAD": head if head is not None else f"ref: refs/heads/{branch}\n".encode(),
         "config": os.fsencode(_config(repository, settings, inside)),
         "packed-refs": refs.packed,
         "objects/info/alternates": b"".join(f"{_place(n)}\n".encode() for n in range(len(stores))),
@@ -100,7 +172,6 @@ async def build(
         **refs.symbolic,
         **dict(_taken(repository, index=index)),
     }
-    await pin(repository, run, base)
     _write(into, files, repository.owner)
     if index:
         _keep_times(repository, into / "git")
@@ -112,9 +183,17 @@ async def build(
     )
 
 
-async def pin(repository: Repository, run: str, commit: str) -> None:
-    """Keep the base commit of a run from being pruned."""
-    await git.run(repository, "update-ref", f"refs/ags/base/{run}", commit)
+def mounts(repository: Repository, *, into: Path, workspace: Path) -> tuple[MountStep, ...]:
+    """The steps again, for a private directory that was built earlier."""
+    is_file = (workspace / ".git").is_file()
+    stores = tuple(_stores(repository))
+    return tuple(_steps(into, workspace, stores, _lfs(repository), is_file=is_file))
+
+
+async def pin(repository: Repository, run: str, commit: str | None, what: str = "base") -> None:
+    """Keep the base commit of a run, if it has one, or another of it from being pruned."""
+    if commit is not None:
+        await git.run(repository, "update-ref", f"refs/ags/{what}/{run}", commit)
 
 
 async def unpin(repository: Repository, run: str) -> None:
@@ -135,14 +214,14 @@ class _Refs:
     symbolic: dict[str, bytes]
 
 
-async def _refs(repository: Repository, branch: str, base: str) -> _Refs:
+async def _refs(repository: Repository, branch: str, base: str | None) -> _Refs:
     """All the person's refs but ours, in one file, with the run's branch at its base."""
     listed = await git.run(
         repository,
         *("for-each-ref", "--format=%(refname)%00%(objectname)%00%(*objectname)%00%(symref)"),
     )
     own = f"refs/heads/{branch}"
-    found = {own: (base, "")}
+    found = {} if base is None else {own: (base, "")}
     symbolic = {}
     for line in os.fsdecode(listed.stdout).split("\n")[:-1]:
         name, target, peeled, points_to = line.split("\0")
@@ -221,11 +300,11 @@ def _taken(repository: Repository, *, index: bool) -> Iterator[tuple[str, bytes]
         own |= {"index", *(path.name for path in repository.git_dir.glob("sharedindex.*"))}
     for folder, names in ((repository.common, common), (repository.git_dir, own)):
         for name in sorted(names):
-            if (content := _content(folder, name)) is not None:
-                yield name, content
+            if (found := content(folder, name)) is not None:
+                yield name, found
 
 
-def _content(top: Path, path: str) -> bytes | None:
+def content(top: Path, path: str) -> bytes | None:
     """A file of a git directory. A link there could lead to anything of the person's."""
     *leading, name = parts(path)
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -258,7 +337,7 @@ def _stores(repository: Repository) -> Iterator[Path]:
                 "borrow the project's objects", subject=store, cause="it borrows from too many"
             )
         yield store
-        listed = _content(store, "info/alternates") or b""
+        listed = content(store, "info/alternates") or b""
         lines = (line for line in listed.split(b"\n") if line and not line.startswith(b"#"))
         pending += [store / os.fsdecode(line) for line in lines]
 
@@ -319,8 +398,8 @@ def _write(into: Path, files: dict[str, bytes], owner: Owner) -> None:
     }
     for folder in folders:
         (into / "git" / folder).mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        (into / "git" / name).write_bytes(content)
+    for name, data in files.items():
+        (into / "git" / name).write_bytes(data)
     (into / "git-file").write_text(f"gitdir: {INSIDE}\n")
     if os.geteuid() == 0:
         for path in (into, *into.rglob("*")):

@@ -8,14 +8,13 @@ both are empty. What git writes, such as the objects of a merge, is gone afterwa
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from ags.errors import AgsError
 from ags.text import one_line
-from ags.workspace import git
+from ags.workspace import git, temporary
 from ags.workspace.git import Repository
 from ags.workspace.tree import acting_as
 
@@ -25,16 +24,11 @@ _FORMAT = ("core.repositoryformatversion", "extensions.objectformat")
 @asynccontextmanager
 async def scratch(repository: Repository, attributes: bytes = b"") -> AsyncIterator[Repository]:
     """Borrow the project's objects. `attributes` are the only ones that will count."""
-    owner = repository.owner
-    with acting_as(owner):
-        folder = Path(tempfile.mkdtemp(prefix="ags-scratch-"))
-        _furnish(folder, repository, attributes)
-    settings = tuple(each for each in repository.settings if each[0] in _FORMAT)
-    try:
+    with temporary.folder("scratch", repository.owner) as folder:
+        with acting_as(repository.owner):
+            _furnish(folder, repository, attributes)
+        settings = tuple(each for each in repository.settings if each[0] in _FORMAT)
         yield Repository(folder, folder / "work", settings=settings)
-    finally:
-        with acting_as(owner):
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _furnish(folder: Path, repository: Repository, attributes: bytes) -> None:

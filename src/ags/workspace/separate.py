@@ -6,11 +6,14 @@ filter runs in the sandbox afterwards, on the paths that want it.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
+import shutil
 import stat
 import tempfile
 import time
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -20,12 +23,15 @@ from ags.model import Plan
 from ags.proc import ProcessError
 from ags.workspace import git, inside
 from ags.workspace.git import Repository
+from ags.workspace.private import Private
 from ags.workspace.tree import Owner, acting_as, closing, look, shown
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,46}[a-z0-9])?")
 MOST_SECONDS = 900.0
 """For a checkout: the largest repositories take minutes."""
 DEEPEST = 100
+# As many of git's workers as there are processors, once that gains more than starting them takes.
+PARALLEL = ("-c", "checkout.workers=0", "-c", "checkout.thresholdForParallelism=2000")
 
 # Files are removed first, because git does not write anew what looks unchanged. A filter that
 # fails or is missing leaves a file as it is in the repository; one that breaks git does so for
@@ -49,20 +55,65 @@ async def create(
     project: Repository, *, name: str, base: str, worktrees: Path, git_dir: Path
 ) -> Path:
     """Check `base` out to `worktrees`/`name`; the index goes to the private `git_dir`."""
-    workspace = _make(worktrees, name, project.owner)
+    return await _create(project, name, base, worktrees, git_dir / "index")
+
+
+async def create_beside(
+    building: Coroutine[object, object, Private],
+    project: Repository,
+    *,
+    name: str,
+    base: str,
+    worktrees: Path,
+) -> Private:
+    """The same, while the private git directory is being built."""
+    private = asyncio.ensure_future(building)
     try:
-        await git.run(
-            replace(project, work_tree=workspace),
-            *("-c", "checkout.workers=0", "read-tree", "-u", "--reset", base),
-            env=_index(git_dir),
-            timeout=MOST_SECONDS,
-        )
+        index = worktrees / name / ".git/index"
+        workspace = await _create(project, name, base, worktrees, index)
+    except BaseException:
+        private.cancel()
+        await asyncio.gather(private, return_exceptions=True)
+        raise
+    try:
+        made = await private
+        shutil.move(index, made.git_dir / "index")  # from one disk to another it is a copy of ours
+        if os.geteuid() == 0:
+            os.chown(made.git_dir / "index", project.owner.uid, project.owner.gid)
+    except BaseException:
+        remove(worktrees, workspace.name)
+        raise
+    return made
+
+
+async def _create(project: Repository, name: str, base: str, worktrees: Path, index: Path) -> Path:
+    workspace = reserve(worktrees, name)
+    try:
+        await fill(project, base, workspace, index)
     except BaseException as error:
         remove(worktrees, name)
         if isinstance(error, ProcessError):
             raise _explained(error, project, base) from error
         raise
     return workspace
+
+
+async def fill(
+    project: Repository,
+    base: str,
+    workspace: Path,
+    index: Path,
+    *,
+    workers: Sequence[str] = PARALLEL,
+) -> None:
+    """Check `base` out to a new, empty folder."""
+    _furnish(workspace, project.owner)
+    await git.run(
+        replace(project, work_tree=workspace),
+        *(*workers, "read-tree", "-u", "--reset", base),
+        env={"GIT_INDEX_FILE": str(index)},
+        timeout=MOST_SECONDS,
+    )
 
 
 def settle(git_dir: Path) -> bool:
@@ -85,13 +136,22 @@ async def wants_filters(project: Repository, workspace: Path, git_dir: Path) -> 
         with suppress(FileNotFoundError):
             if b"filter" in (git_dir / "info" / name).read_bytes():
                 return True
+    if not _may_list(git_dir / "index", b".gitattributes"):
+        return False
     found = await git.run(
         replace(project, work_tree=workspace),
         *("grep", "--quiet", "--cached", "-e", "filter", "--", ":(glob)**/.gitattributes"),
         check=False,
-        env=_index(git_dir),
+        env={"GIT_INDEX_FILE": str(git_dir / "index")},
     )
     return found.code == 0
+
+
+def _may_list(index: Path, name: bytes) -> bool:
+    """A quick look at git's index: whether the name can be in it."""
+    content = index.read_bytes()
+    # From version 4 on names are written as what differs from the one before.
+    return name in content or content[:7] != b"DIRC\0\0\0" or content[7] > 3
 
 
 async def apply_filters(runner: inside.Runner, plan: Plan, workspace: Path) -> tuple[str, ...]:
@@ -116,13 +176,17 @@ async def apply_filters(runner: inside.Runner, plan: Plan, workspace: Path) -> t
 def remove(worktrees: Path, name: str) -> None:
     """Take the workspace away, whatever is in it, and nothing that a link in it leads to."""
     _check(name)
-    with closing(os.open(worktrees, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as folder:
+    remove_folder(worktrees, name)
+
+
+def remove_folder(parent: Path, name: str) -> None:
+    with closing(os.open(parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as folder:
         facts = look(folder, name)
         if facts is None:
             return
         if not stat.S_ISDIR(facts.st_mode) or facts.st_dev != os.fstat(folder).st_dev:
             raise AgsError(
-                "remove the workspace", subject=worktrees / name, cause="it is not what we made"
+                "remove the workspace", subject=parent / name, cause="it is not what we made"
             )
         with acting_as(Owner(facts.st_uid, facts.st_gid)):
             _empty(folder, name, facts.st_dev)
@@ -170,21 +234,32 @@ def _remove_folder(here: int, name: str, top: int, device: int, room: int) -> bo
     return moved
 
 
-def _make(worktrees: Path, name: str, owner: Owner) -> Path:
+def reserve(worktrees: Path, name: str) -> Path:
+    """An empty folder for the workspace, which is nobody else's from then on."""
     _check(name)
     workspace = worktrees / name
     try:
         worktrees.mkdir(mode=0o700, parents=True, exist_ok=True)
         workspace.mkdir(mode=0o755)
+    except OSError as error:
+        raise _not_made(workspace, error) from error
+    return workspace
+
+
+def _furnish(workspace: Path, owner: Owner) -> None:
+    try:
         # The place that the private git directory is mounted on.
         (workspace / ".git").mkdir()
+        if os.geteuid() == 0:
+            for path in (workspace, workspace / ".git"):
+                os.chown(path, owner.uid, owner.gid)
     except OSError as error:
-        cause = (error.strerror or str(error)).lower()
-        raise AgsError("make the workspace", subject=workspace, cause=cause) from error
-    if os.geteuid() == 0:
-        for path in (workspace, workspace / ".git"):
-            os.chown(path, owner.uid, owner.gid)
-    return workspace
+        raise _not_made(workspace, error) from error
+
+
+def _not_made(workspace: Path, error: OSError) -> AgsError:
+    cause = (error.strerror or str(error)).lower()
+    return AgsError("make the workspace", subject=workspace, cause=cause)
 
 
 def _check(name: str) -> None:
@@ -194,10 +269,6 @@ def _check(name: str) -> None:
             subject=shown(name),
             cause="a name is of small letters, digits and dashes, 48 at most",
         )
-
-
-def _index(git_dir: Path) -> dict[str, str]:
-    return {"GIT_INDEX_FILE": str(git_dir / "index")}
 
 
 def _explained(error: ProcessError, project: Repository, base: str) -> AgsError:

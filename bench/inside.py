@@ -103,7 +103,7 @@ def compare(work: Work, program: str, rounds: int) -> Row:
     argv = ("/bin/sh", "-c", FRAME.format(work=work.script), program)
     with workshop() as shop, asyncio.Runner() as runner:
         work.prepare(shop.workspace)
-        with runner.run(shop.engine.prepare(shop.request(*argv))) as prepared:
+        with runner.run(shop.preparer.prepare(shop.request(*argv))) as prepared:
             plan = prepared.plan
             # The home inside is empty, so the one outside has to be.
             environ = dict(plan.environment) | {"HOME": str(shop.workspace.parent)}

@@ -35,7 +35,7 @@ def rows(*, quick: bool) -> Iterator[Row]:
     with workshop() as shop, asyncio.Runner() as runner, containers() as engines:
         make_repository(shop.workspace, {"README.md": "A small project.\n"})
         program = stopwatch.write(shop.workspace)
-        with runner.run(shop.engine.prepare(shop.request(str(program)))) as prepared:
+        with runner.run(shop.preparer.prepare(shop.request(str(program)))) as prepared:
             plan = prepared.plan
             binary = runner.run(bwrap.choose(plan.identity.host_uid))
             contenders = {
@@ -88,7 +88,7 @@ async def _launch(plan: Plan, output: int) -> None:
 
 
 async def _prepare_and_launch(shop: Workshop, program: Path, output: int) -> None:
-    with await shop.engine.prepare(shop.request(str(program))) as prepared:
+    with await shop.preparer.prepare(shop.request(str(program))) as prepared:
         await _launch(prepared.plan, output)
 
 

@@ -1,4 +1,4 @@
-"""A throw-away workspace, and an engine for it with the settings everybody begins with."""
+"""A throw-away workspace, and what prepares runs in it, with the settings everybody begins with."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ags.config.schema import Settings
-from ags.engine import Engine, Request
+from ags.prepare import Preparer, Request
 from bench.measure import finish
 
 AGS = Path(__file__).resolve().parent.parent / "bin" / "ags"
@@ -23,7 +23,7 @@ class Workshop:
     workspace: Path
     environ: Mapping[str, str]
     """The person's own, except that state and settings of AGS are kept in the throw-away folder."""
-    engine: Engine
+    preparer: Preparer
 
     def request(self, *command: str) -> Request:
         return Request(run="bench", command=command, cwd=self.workspace)
@@ -37,8 +37,8 @@ def workshop() -> Iterator[Workshop]:
         workspace, state, settings = (folder / part for part in ("workspace", "state", "settings"))
         workspace.mkdir()
         environ = dict(os.environ) | {"AGS_HOME": str(state), "XDG_CONFIG_HOME": str(settings)}
-        engine = Engine(environ, Path.home(), state, Settings(), settings / "ags")
-        yield Workshop(workspace, environ, engine)
+        preparer = Preparer(environ, Path.home(), state, Settings(), settings / "ags")
+        yield Workshop(workspace, environ, preparer)
 
 
 def make_repository(folder: Path, files: Mapping[str, str]) -> None:

@@ -1,398 +1,327 @@
-"""From what is asked for to a plan that can be launched."""
+"""What a person can ask for, be it by the command line or in a browser: values in, values out.
+
+It has no process of its own: each run has a supervisor, and whatever stands here works as well
+after a crash of any of them.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import os
-import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from types import TracebackType
-from typing import Self
 
-from ags import host, identity, places, plan, toolchains
-from ags.config.schema import MountConfig, Settings
+from ags import places, proc, runs
+from ags.agents import agent
+from ags.config.load import load, settings_folder
+from ags.control import client
+from ags.control.wire import SOCKET
 from ags.errors import AgsError
 from ags.frozen import frozen
 from ags.kernel import cgroup
-from ags.model import Bind, Identity, Limits, MountStep, Plan, Weakening
-from ags.places import Places
-from ags.workspace import git, protect, unshare
-from ags.workspace.root import find_root
-from ags.workspace.survey import Survey, survey
-from ags.workspace.tree import Owner
+from ags.model import Limits
+from ags.prepare import Preparer, Request
+from ags.runs import Held, Mode, Order, Run
+from ags.shelf import Shelf
+from ags.supervisor import process
+from ags.supervisor.ground import ground
+from ags.supervisor.site import site
+from ags.workspace import git, private, separate, temporary
+from ags.workspace.git import Repository
 
-MOST_SECOND_LOOKS = 3
-WORTH_TELLING = 200
-"""Files to copy before a start: more take long enough for a person to wonder."""
-# Seen from inside, root's files have another owner than the index says, which is no change.
-GIT_INSIDE = {"core.checkStat": "minimal"}
-
-
-@frozen
-class Request:
-    """One command on one directory, as flags or an API call have it."""
-
-    run: str
-    command: tuple[str, ...]
-    cwd: Path
-    mounts: tuple[tuple[str, MountConfig], ...] = ()
-    """Each with the flag it came from, for a refusal to name."""
-    environment: tuple[tuple[str, str], ...] = ()
-    ptrace: bool = False
+PATIENCE = 60.0
+"""Seconds for a run to end in order, before the person is told that it takes long."""
+FIRST_LOOK, LONGEST_LOOK = 0.02, 0.2
 
 
 @frozen
-class Folder:
-    """A writable folder of the person's, and what is held in it."""
+class Wish:
+    """A run to be."""
 
-    root: Path
-    repositories: frozenset[str]
-    """Those that were there before the start, the top one included."""
-    held: tuple[protect.Held, ...]
-    steps: tuple[MountStep, ...]
-    notes: tuple[str, ...]
-    weakenings: tuple[Weakening, ...]
-
-
-@frozen
-class Prepared:
-    """A plan, and what is held on the host's side for as long as it runs."""
-
-    plan: Plan
-    notes: tuple[str, ...]
-    """What the person should hear of before the start."""
-    folders: tuple[Folder, ...]
-    held: contextlib.ExitStack
-
-    def replaced(self) -> tuple[Path, ...]:
-        """Protected paths that somebody replaced during the run: from then on nothing held them."""
-        return tuple(
-            folder.root / path
-            for folder in self.folders
-            for path in protect.adrift(folder.root, folder.held)
-        )
-
-    def new_repositories(self) -> tuple[Path, ...]:
-        """Those that the run made. git obeys their settings as soon as somebody steps in."""
-        return tuple(
-            folder.root / path
-            for folder in self.folders
-            for path in sorted(
-                _repositories(folder.root, survey(folder.root)) - folder.repositories
-            )
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.held.close()
+    name: str
+    goal: str
+    agent: str
+    folder: Path
+    """Anywhere in the project."""
+    limits: Limits
+    base: str = "HEAD"
+    mode: Mode = "separate"
+    order: Order = Order()
 
 
-class Engine:
-    """Everything hangs on this: the person's environment, folders and settings."""
+class Engine(Shelf):
+    """Everything hangs on this: the person's environment, and their state folder."""
 
     def __init__(
         self,
         environ: Mapping[str, str],
         home: Path,
         ags_home: Path,
-        settings: Settings,
-        folder: Path,
-        tell: Callable[[str], None] = lambda line: None,
+        *,
+        supervisor: Callable[[Path, str], tuple[str, ...]] = process.command,
     ) -> None:
-        """`tell` is for what takes long, while it does."""
+        super().__init__(ags_home)
         self.environ = environ
         self.home = home
-        self.ags_home = ags_home
-        self.settings = settings
-        self.settings_folder = folder
-        self._tell = tell
+        self._supervisor = supervisor
 
-    def _limits(self) -> Limits:
-        """As the settings have them on this machine."""
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return self.settings.limits.resolve(total)
+    def sweep(self) -> None:
+        """And clear up what was in the hands of those that died."""
+        temporary.sweep()
+        super().sweep()
 
-    async def prepare(self, request: Request) -> Prepared:
-        """Judge every path, protect the workspace, and build the plan."""
-        self._make_state_folder()
-        cgroup.sweep()  # of runs whose supervisor was killed
-        cwd, root, facts = self._workspace(request.cwd)
-        who = identity.resolve(facts, self.home)
-        guarded = self._places(who.home)
-        binds, weakenings = self._binds(request, _judged(root, facts), guarded)
-        with contextlib.ExitStack() as stack:
-            folders = tuple(self._protect(binds, who, guarded, stack))
-            tools = self._toolchains(who, guarded, binds)
-            spec = plan.Spec(
-                run=request.run,
-                command=request.command,
-                cwd=cwd,
-                identity=who,
-                limits=self._limits(),
-                sizes=self._sizes(),
-                binds=binds,
-                toolchains=tools.steps,
-                protections=tuple(step for folder in folders for step in folder.steps),
-                path=(*self._tool_path(), *tools.path),
-                environment=self._environment(request, tools),
-                gitconfig=git.config_text(await git.identity(who.home) | GIT_INSIDE),
-                hostname=self.settings.sandbox.hostname,
-                ptrace=request.ptrace or self.settings.sandbox.ptrace,
-                weakenings=(
-                    *weakenings,
-                    *self._chosen_weakenings(),
-                    *(each for folder in folders for each in folder.weakenings),
-                ),
-            )
-            made = plan.build(spec, host.read(self.environ, who.host_uid))
-            notes = (*(note for folder in folders for note in folder.notes), *tools.notes)
-            return Prepared(made, notes, folders, stack.pop_all())
+    def at_work(self, name: str, what: str) -> Path:
+        """The directory of a run that somebody tends."""
+        run_dir = self.run_dir(name)
+        if (run := runs.load(run_dir)).is_final:
+            cause = f"it is not at work: it is {run.state}"
+            raise AgsError(what, subject=run.name, cause=cause, hint=f"see `ags show {run.name}`")
+        return run_dir
 
-    def _make_state_folder(self) -> None:
-        try:
-            self.ags_home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            cause = (error.strerror or str(error)).lower()
-            hint = "set AGS_HOME to a folder of yours"
+    async def start(self, wish: Wish) -> Run:
+        """A new run with a supervisor of its own; returns as soon as that is there."""
+        agent(wish.agent)
+        self.sweep()
+        runs.check_free(self.ags_home, wish.name)
+        at = runs.now()
+        made = Run(
+            id=runs.new_id(at),
+            name=wish.name,
+            agent=wish.agent,
+            goal=wish.goal,
+            mode=wish.mode,
+            project=wish.folder,
+            created=at,
+            order=wish.order,
+            limits=wish.limits,
+        )
+        self._check(made)
+        if wish.mode == "separate":
+            made = await self._based(made, wish)
+        places.make_state_folder(self.ags_home)
+        with runs.create(self.ags_home, made) as held:
+            if made.base is not None:  # at once, lest a garbage collection be quicker
+                await private.pin(await git.find(made.project), made.id, made.base)
+            self._supervise(held)
+        return made
+
+    def _check(self, run: Run) -> None:
+        """Refuse now what the supervisor would have to refuse: then there is no run at all."""
+        order = run.order
+        settings = load(order.config, self.environ, self.home)
+        folder = settings_folder(self.environ, self.home)
+        request = Request(
+            run=run.id,
+            command=(),
+            cwd=run.project,
+            mounts=tuple((each.flag, each.config) for each in order.mounts),
+            workspace=self.ags_home / "worktrees" / run.name if run.mode == "separate" else None,
+        )
+        Preparer(self.environ, self.home, self.ags_home, settings, folder).check(request)
+
+    async def _based(self, run: Run, wish: Wish) -> Run:
+        project = await self._project(wish.folder)
+        base = await git.resolve(project, wish.base)
+        branch = f"agent--{run.name}"
+        if await _commit_of(project, branch) is not None:
             raise AgsError(
-                "make the state folder", subject=self.ags_home, cause=cause, hint=hint
-            ) from error
+                "start a run of this name",
+                subject=run.name,
+                cause=f"the project has a branch {branch} already",
+                hint=f"choose another name, or delete it: git branch -D {branch}",
+            )
+        top = project.work_tree or project.git_dir
+        inner = PurePosixPath(".")
+        if project.work_tree is not None:
+            inner = PurePosixPath(wish.folder.resolve().relative_to(top.resolve()))
+        order = replace(run.order, folder=inner)
+        return replace(run, project=top, base=base, branch=branch, order=order)
 
-    def _places(self, run_home: Path) -> Places:
-        homes = tuple(dict.fromkeys((self.home, run_home)))
-        return Places(homes, self.ags_home, self.settings_folder)
-
-    def _workspace(self, start: Path) -> tuple[Path, Path, os.stat_result]:
-        """The current directory, the workspace around it, and the facts of the latter.
-
-        By descriptor: whoever owns a folder above could exchange it for another between two looks.
-        """
-        own = (self.home, self.ags_home, self.settings_folder)
-        stop = frozenset(place.resolve() for place in own) | {Path("/")}
+    async def _project(self, folder: Path) -> Repository:
         try:
-            here = os.open(start, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            cause = (error.strerror or str(error)).lower()
-            raise AgsError("use the current directory", subject=start, cause=cause) from error
+            return await git.find(folder)
+        except git.NotARepository as error:
+            error.hint = error.hint or "go to a repository, or name one with --project DIR"
+            raise
+
+    def _supervise(self, held: Held) -> None:
+        """Hand the lock over: from here on the run is its supervisor's."""
+        # One of a supervisor that was killed: whoever asks must wait for the new one instead.
+        (held.run_dir / SOCKET).unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        log = os.open(held.run_dir / "supervisor.log", flags, 0o600)
         try:
-            cwd = places.resolve(Path(f"/proc/self/fd/{here}"), "the current directory")
-            root = find_root(cwd, os.fstat(here).st_uid, stop)
-            above = "/".join([".", *[".."] * len(cwd.relative_to(root).parts)])
-            facts = os.stat(above, dir_fd=here)
+            proc.spawn(
+                self._supervisor(self.ags_home, held.run.id),
+                env=self.environ | {"HOME": str(self.home)},  # type: ignore[operator]
+                descriptors={0: nothing, 1: log, 2: log, process.LOCK: held.descriptor},
+            )
         finally:
-            os.close(here)
-        return cwd, root, facts
+            os.close(nothing)
+            os.close(log)
 
-    def _binds(
-        self, request: Request, workspace: Bind, guarded: Places
-    ) -> tuple[tuple[Bind, ...], tuple[Weakening, ...]]:
-        """The workspace, then the settings' mounts, the tools' and the flags'."""
-        flag = "this directory as the workspace"
-        places.check_source(workspace.source, guarded, writable=True, flag=flag)
-        wanted = [("[[mount]]", mount) for mount in self.settings.mounts]
-        for tool in self.settings.tools:
-            wanted += [(f"[[tool]] {tool.name}", mount) for mount in tool.directories]
-        binds = [workspace]
-        weakenings = []
-        for flag, mount in (*wanted, *request.mounts):
-            if (source := _source(mount, flag)) is None:
-                continue
-            if weakening := places.check_source(
-                source, guarded, writable=mount.writable, flag=flag
-            ):
-                weakenings.append(weakening)
-            target = PurePosixPath(source) if mount.container is None else mount.container
-            places.check_target(target, guarded, flag)
-            _check_place(target, binds, flag)
-            _check_overlap(source, target, mount.writable, binds, flag)
-            facts = source.stat()
-            binds.append(Bind(source, target, mount.writable, (facts.st_dev, facts.st_ino)))
-        return tuple(binds), tuple(weakenings)
+    async def stop(self, name: str, *, at_once: bool = False, patience: float = PATIENCE) -> Run:
+        """Ask it to end, and wait until it has."""
+        run_dir = self.at_work(name, "stop the run")
+        await self.answering(run_dir)
+        await client.ask(run_dir, "stop", at_once=at_once)
+        return await self.ended(run_dir, patience)
 
-    def _protect(
-        self,
-        binds: Sequence[Bind],
-        who: Identity,
-        guarded: Places,
-        stack: contextlib.ExitStack,
-    ) -> Iterator[Folder]:
-        """Each writable folder is somebody's workspace, with settings and repositories in it."""
-        owner = Owner(who.host_uid, who.host_gid)
-        for bind in binds:
-            if not bind.writable or not bind.source.is_dir():
-                continue
-            protection = stack.enter_context(
-                protect.prepare(bind.source, self._protected(), self.ags_home / "protect", owner)
-            )
-            notes: list[str] = []
-            found = self._unshared(bind.source, protection, owner, notes)
-            for path in found.mounts:
-                what = "a file system mounted in the workspace"
-                places.check_source(bind.source / path, guarded, writable=True, flag=what)
-            yield Folder(
-                root=bind.source,
-                repositories=_repositories(bind.source, found),
-                held=protect.places(protection, found),
-                steps=tuple(_moved(protect.steps(protection, found), bind)),
-                notes=tuple(notes),
-                weakenings=tuple(_overlooked(bind.source, found)),
-            )
+    async def answering(self, run_dir: Path) -> None:
+        """A run that was just begun does not listen yet: wait for that moment, or for its end."""
+        waited = 0.0
+        while not (run_dir / SOCKET).exists() and runs.is_alive(run_dir) and waited < PATIENCE:
+            await asyncio.sleep(FIRST_LOOK)
+            waited += FIRST_LOOK
 
-    def _protected(self) -> Iterable[protect.Protected]:
-        lifted = {str(path) for path in self.settings.workspace.unprotect}
-        if unknown := lifted - {each.path for each in protect.PROTECTED}:
+    async def ended(self, run_dir: Path, patience: float | None = None) -> Run:
+        """The run as it is once nobody tends it any more."""
+        pause, waited = FIRST_LOOK, 0.0
+        while runs.is_alive(run_dir):
+            if patience is not None and waited > patience:
+                raise AgsError(
+                    "wait for the end of the run",
+                    subject=runs.load(run_dir).name,
+                    cause=f"it has not ended after {patience:g} s",
+                    hint="`ags stop --now` ends it at once",
+                )
+            await asyncio.sleep(pause)
+            waited, pause = waited + pause, min(2 * pause, LONGEST_LOOK)
+        self.sweep()
+        return runs.load(run_dir)
+
+    async def restart(self, name: str) -> Run:
+        """The same goal again, from the same base, in a fresh workspace.
+
+        What the last attempt brought stays: on a ref of ours, until the run is removed.
+        """
+        with runs.hold(self.run_dir(name)) as held:
+            self._check_separate(held.run, "restart it")
+            await self._gather(held)
+            project = await self._project(held.run.project)
+            if held.run.left_at is not None:
+                earlier = f"refs/ags/earlier/{held.run.id}/{held.run.left_at[:12]}"
+                await git.run(project, "update-ref", earlier, held.run.left_at)
+            self._clear(held)
+            held.save(runs.moved(replace(held.run, notes=()), "queued", runs.now()))
+            self._supervise(held)
+            return held.run
+
+    def _check_separate(self, run: Run, what: str) -> None:
+        if run.mode != "separate":
+            cause = "it worked in your own folder"
+            hint = f"start another: ags --agent {run.agent}"
+            raise AgsError(what, subject=run.name, cause=cause, hint=hint)
+
+    async def gather(self, name: str) -> Run:
+        """The run with its work collected, if an interrupted one still had to be."""
+        run_dir = self.run_dir(name)
+        if _is_gathered(runs.load(run_dir)):
+            return runs.load(run_dir)
+        with runs.hold(run_dir) as held:
+            return await self._gather(held)
+
+    async def _gather(self, held: Held) -> Run:
+        run = held.run
+        if _is_gathered(run):
+            return run
+        state = run.state
+        place = site(held, self.ags_home, self.environ, self.home, self.notes.append)
+        where = ground(place)
+        held.save(runs.moved(run, "collecting", runs.now()))
+        try:
+            with await place.preparer.prepare(await where.request(("true",))) as prepared:
+                result = await where.collect(prepared.plan)
+            held.save(replace(held.run, result=result))
+            self.notes.append(f"the work of {run.name} was not collected before: done now")
+        finally:
+            held.save(runs.moved(held.run, state, runs.now()))
+        return held.run
+
+    async def remove(self, name: str, *, force: bool = False) -> Run:
+        """Take away all that is recorded as the run's own. Its branch stays."""
+        with runs.hold(self.run_dir(name)) as held:
+            await self._make_sure(held, force=force)
+            await self._unpin(held.run)
+            self._clear(held)
+            demo = held.run.project
+            if demo.parent == self.ags_home / "demo":  # a project that we made
+                separate.remove(demo.parent, demo.name)
+            runs.remove(self.ags_home, held)
+            return held.run
+
+    async def clean(self, name: str, *, force: bool = False) -> bool:
+        """Take away an ended run's workspace; whether there was one."""
+        with runs.hold(self.run_dir(name)) as held:
+            if not any((folder / name).exists() for folder, name in self._made_for(held.run)):
+                return False
+            await self._make_sure(held, force=force)
+            self._clear(held)
+            return True
+
+    async def _make_sure(self, held: Held, *, force: bool) -> None:
+        """That nothing is lost which is nowhere else."""
+        if force:
+            return
+        hint = f"`ags rm --force {held.run.name}` drops it for good"
+        try:
+            run = await self._gather(held)
+            lost = run.mode == "separate" and run.result and not await self._is_kept(run)
+        except AgsError as error:
             raise AgsError(
-                "use [workspace] unprotect",
-                subject=", ".join(sorted(unknown)),
-                cause="it is not among the protected paths",
-                hint=f"these are: {' '.join(each.path for each in protect.PROTECTED)}",
-            )
-        yield from (each for each in protect.PROTECTED if each.path not in lifted)
-        yield from (protect.Protected(str(path)) for path in self.settings.workspace.protect)
+                "let go of its work", subject=held.run.name, cause=error.cause, hint=hint
+            ) from error
+        if lost:
+            cause = f"{run.branch} is gone and was not applied: nothing else holds this work"
+            keep = f"git branch {run.branch} {run.result.commit}" if run.result else ""
+            hint = f"keep it with `{keep}`; or {hint}"
+            raise AgsError("let go of its work", subject=run.name, cause=cause, hint=hint)
 
-    def _unshared(
-        self, root: Path, protection: protect.Protection, owner: Owner, notes: list[str]
-    ) -> Survey:
-        """Look at the tree, and again if somebody changed it while links were being undone."""
-        found = survey(root, protection.read_only)
-        if self.settings.workspace.hard_links == "allow":
-            return found
-        for _ in range(MOST_SECOND_LOOKS):
-            if not found.shared:
-                return found
-            if self.settings.workspace.hard_links == "refuse":
-                unshare.refuse(found.shared)
-            if len(found.shared) > WORTH_TELLING:
-                count = len(found.shared)
-                self._tell(f"copying {count} files of {root} that have a further name outside")
-            done = unshare.unshare(root, found.shared, owner)
-            if done.files:
-                notes.append(f"{done.files} files in {root} had a further name outside: copied")
-            if not done.missed:
-                return found
-            found = survey(root, protection.read_only)
-        raise AgsError(
-            "start on this workspace",
-            subject=root,
-            cause="files in it that have a further name outside keep changing",
-            hint="stop what is writing to it, then try again",
+    async def _is_kept(self, run: Run) -> bool:
+        assert run.result is not None
+        if run.result.commit == run.base or any(not each.undone for each in run.applied):
+            return True
+        project = await self._project(run.project)
+        holding = await git.run(
+            project, "for-each-ref", "--count=1", "--contains", run.result.commit, "refs/heads/"
         )
+        return bool(holding.stdout.strip())
 
-    def _toolchains(
-        self, who: Identity, guarded: Places, binds: Sequence[Bind]
-    ) -> toolchains.Toolchains:
-        if not self.settings.sandbox.toolchains:
-            return toolchains.Toolchains((), toolchains.STANDARD_PATH, (), ())
-        system = [Path("/usr"), Path("/bin"), Path("/sbin")]
-        # Both ends: an agent may have planted links where it could write.
-        given = [path for bind in binds for path in (bind.source, Path(bind.target))]
-        return toolchains.discover(
-            who.home,
-            self.environ,
-            uid=who.host_uid,
-            gid=who.host_gid,
-            covered=[*system, *dict.fromkeys(given)],
-            forbidden=guarded.forbidden,
+    async def _unpin(self, run: Run) -> None:
+        try:
+            project = await git.find(run.project)
+        except (AgsError, OSError):
+            return  # it is gone, and our refs with it
+        listed = await git.run(
+            project,
+            "for-each-ref",
+            "--format=delete %(refname)",
+            *(f"refs/ags/{kind}/{run.id}" for kind in ("base", "start", "end", "earlier")),
         )
+        await git.run(project, "update-ref", "--stdin", stdin=listed.stdout)
 
-    def _tool_path(self) -> tuple[str, ...]:
-        return tuple(str(folder) for tool in self.settings.tools for folder in tool.path)
+    def _made_for(self, run: Run) -> tuple[tuple[Path, str], ...]:
+        return (self.ags_home / "worktrees", run.name), (self.ags_home / "git", run.id)
 
-    def _environment(
-        self, request: Request, tools: toolchains.Toolchains
-    ) -> tuple[tuple[str, str], ...]:
-        passed = [(n, v) for n, v in self.environ.items() if self.settings.sandbox.passes(n)]
-        own = [pair for tool in self.settings.tools for pair in tool.env]
-        return (*tools.environment, *passed, *own, *request.environment)
-
-    def _sizes(self) -> plan.Sizes:
-        sandbox = self.settings.sandbox
-        return plan.Sizes(tmp=sandbox.tmp_size, home=sandbox.home_size, shm=sandbox.shm_size)
-
-    def _chosen_weakenings(self) -> Iterable[Weakening]:
-        workspace = self.settings.workspace
-        for path in workspace.unprotect:
-            yield Weakening("unprotected", f"{path} in the workspace can be changed")
-        if workspace.hard_links == "allow":
-            yield Weakening("hard links", "files with a further name outside can be changed")
+    def _clear(self, held: Held) -> None:
+        """The workspace and the private git directory, by the names that we gave them."""
+        run = held.run
+        cgroup.sweep()
+        for folder, name in self._made_for(run):
+            if (folder / name).exists():
+                separate.remove(folder, name)
+        held.save(replace(run, workspace=None if run.mode == "separate" else run.workspace))
 
 
-def _source(mount: MountConfig, flag: str) -> Path | None:
-    """Where it really is; None for an optional one that is not there."""
-    if not mount.host.exists():
-        if mount.create:
-            mount.host.mkdir(parents=True, exist_ok=True)
-        elif mount.optional:
-            return None
-    source = places.resolve(mount.host, flag)
-    mode = source.stat().st_mode
-    kind = "dir" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else "special"
-    if kind == "special":
-        raise AgsError(f"use {flag}", subject=source, cause="it is neither a file nor a folder")
-    if mount.kind is not None and mount.kind != kind:
-        raise AgsError(f"use {flag}", subject=source, cause=f'it is not of kind "{mount.kind}"')
-    return source
+def _is_gathered(run: Run) -> bool:
+    """Whether there is nothing (left) to collect."""
+    never = run.started is None or run.workspace is None
+    return run.result is not None or never or not run.is_final
 
 
-def _judged(root: Path, facts: os.stat_result) -> Bind:
-    inode = (facts.st_dev, facts.st_ino)
-    return Bind(root, PurePosixPath(root), writable=True, inode=inode)
-
-
-def _check_overlap(
-    source: Path, target: PurePosixPath, writable: bool, binds: Sequence[Bind], flag: str
-) -> None:
-    """Seen at two places, what is protected at one could be changed at the other."""
-    for bind in binds:
-        nested = source.is_relative_to(bind.source) or bind.source.is_relative_to(source)
-        moved = PurePosixPath(source) != target or PurePosixPath(bind.source) != bind.target
-        if nested and moved and (writable or bind.writable):
-            raise AgsError(
-                f"use {flag}",
-                subject=source,
-                cause=f"it and {bind.source} are parts of one another, shown at different places",
-                hint="mount it at its own path, or read-only from a copy",
-            )
-
-
-def _check_place(target: PurePosixPath, binds: Sequence[Bind], flag: str) -> None:
-    """A mount point that is missing would be made in the person's own folder, and stay there."""
-    for bind in binds:
-        if target == bind.target or not target.is_relative_to(bind.target):
-            continue
-        place = bind.source / target.relative_to(bind.target)
-        if not place.exists() or place.resolve() != place:
-            raise AgsError(
-                f"use {flag}",
-                subject=target,
-                cause=f"there is nothing at this place in {bind.source} to mount it on",
-                hint="create it first, or mount it elsewhere",
-            )
-
-
-def _moved(steps: Sequence[MountStep], bind: Bind) -> Iterable[MountStep]:
-    """Protections are for the folder as it is on the host; it may be seen elsewhere inside."""
-    for step in steps:
-        yield replace(step, target=bind.target / step.target.relative_to(bind.source))
-
-
-def _repositories(root: Path, found: Survey) -> frozenset[str]:
-    top = {".git"} if os.path.lexists(root / ".git") else set()
-    return frozenset(top | {each.path for each in found.repositories})
-
-
-def _overlooked(root: Path, found: Survey) -> Iterator[Weakening]:
-    """Where repositories, sockets and hard links may be that nothing protects."""
-    if found.truncated:
-        yield Weakening("not looked at whole", f"{root}: {found.truncated}")
-    for path in (*found.mounts, *found.unsettled):
-        yield Weakening("not looked into", str(root / path))
+async def _commit_of(project: Repository, branch: str) -> str | None:
+    ref = f"refs/heads/{branch}"
+    found = await git.run(project, "rev-parse", "--verify", "--quiet", ref, check=False)
+    return found.text.strip() or None

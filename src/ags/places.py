@@ -180,3 +180,13 @@ def check_target(target: PurePosixPath, places: Places, flag: str) -> None:
         raise AgsError(
             f"use {flag}", subject=target, cause=f"{taken} is made by the sandbox itself"
         )
+
+
+def make_state_folder(ags_home: Path) -> None:
+    """Nobody else's to look into."""
+    try:
+        ags_home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        cause = (error.strerror or str(error)).lower()
+        hint = "set AGS_HOME to a folder of yours"
+        raise AgsError("make the state folder", subject=ags_home, cause=cause, hint=hint) from error

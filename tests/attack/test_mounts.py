@@ -10,7 +10,7 @@ import pytest
 
 from ags.config.schema import MountConfig
 from ags.errors import AgsError
-from tests.attack.by_engine import run
+from tests.attack.as_exec import run
 from tests.box import Box
 
 

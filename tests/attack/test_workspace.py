@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ags.config.schema import Settings, Workspace
-from tests.attack.by_engine import engine, request, run
+from tests.attack.as_exec import preparer, request, run
 from tests.box import Box, run_plan
 
 
@@ -161,7 +161,7 @@ def test_a_protected_path_that_is_a_link_is_an_error(box: Box) -> None:
 def test_a_protected_file_replaced_on_the_host_during_the_run_is_told(box: Box) -> None:
     """As an editor does that saves by renaming: the mount inside is then lifted in silence."""
     settings = give(box, ".claude/settings.json")
-    prepared = asyncio.run(engine(box).prepare(request(box, "true")))
+    prepared = asyncio.run(preparer(box).prepare(request(box, "true")))
     with prepared:
         assert prepared.replaced() == ()
         saved = give(box, ".claude/saved")
@@ -173,7 +173,7 @@ def test_a_workspace_exchanged_while_we_look_gives_nobody_another_identity(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its owner could put a folder of root's in its place, and run as root's uid in it."""
-    from ags import engine as engines
+    from ags import prepare
     from ags.errors import AgsError
     from ags.workspace.root import find_root
 
@@ -186,8 +186,8 @@ def test_a_workspace_exchanged_while_we_look_gives_nobody_another_identity(
         other.rename(box.workspace)
         return found
 
-    monkeypatch.setattr(engines, "find_root", exchange_then)
-    with asyncio.run(engine(box).prepare(request(box, "touch ran"))) as prepared:
+    monkeypatch.setattr(prepare, "find_root", exchange_then)
+    with asyncio.run(preparer(box).prepare(request(box, "touch ran"))) as prepared:
         assert prepared.plan.identity.host_uid == owner
         with pytest.raises(AgsError, match="not what was to be mounted"):
             asyncio.run(run_plan(box.backend, prepared.plan))

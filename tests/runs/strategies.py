@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import get_args
 
 from hypothesis import strategies as st
 
+from ags.config.schema import MountConfig
 from ags.model import Limits, Weakening
-from ags.runs import Applied, Mode, Moment, Result, Run, State, Supervisor
+from ags.runs import Applied, Mode, Moment, Mount, Order, Result, Run, State, Supervisor
 
 texts = st.text(max_size=20) | st.binary(max_size=8).map(os.fsdecode)
 commits = st.text("0123456789abcdef", min_size=40, max_size=40)
@@ -23,7 +24,27 @@ limits = st.builds(Limits, amounts, st.none() | seconds, amounts, st.none() | se
 optional_commits = st.none() | commits
 ways = st.sampled_from(["merge", "squash", "patch", "fast-forward"])
 applied = st.builds(
-    Applied, ways, texts, optional_commits, optional_commits, moments, st.none() | moments
+    Applied,
+    ways,
+    texts,
+    optional_commits,
+    optional_commits,
+    moments,
+    optional_commits,
+    st.none() | moments,
+)
+mounts = st.builds(
+    Mount, texts, st.builds(MountConfig, host=paths, mode=st.sampled_from(["ro", "rw"]))
+)
+orders = st.builds(
+    Order,
+    arguments=st.lists(texts, max_size=2).map(tuple),
+    terminal=st.booleans(),
+    folder=st.sampled_from([PurePosixPath("."), PurePosixPath("a/b")]),
+    mounts=st.lists(mounts, max_size=2).map(tuple),
+    environment=st.lists(st.tuples(texts, texts), max_size=2).map(tuple),
+    backend=st.none() | texts,
+    config=st.none() | paths,
 )
 
 any_run = st.builds(
@@ -37,6 +58,8 @@ any_run = st.builds(
     workspace=st.none() | paths,
     base=optional_commits,
     branch=st.none() | texts,
+    left_at=optional_commits,
+    order=orders,
     state=st.sampled_from(get_args(State)),
     asking=st.booleans(),
     stopped_by=st.none() | texts,

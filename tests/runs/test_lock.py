@@ -103,7 +103,7 @@ def test_a_record_is_replaced_whole_and_for_the_person_alone(tmp_path: Path) -> 
         old.close()
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(held.run_dir.stat().st_mode) == 0o700
-        assert sorted(os.listdir(held.run_dir)) == ["lock", "run.json"]
+        assert sorted(os.listdir(held.run_dir)) == ["lock", "reserve", "run.json"]
 
 
 def test_a_record_is_not_saved_over_another_runs_or_against_the_table(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_full_disk_leaves_the_old_record(tmp_path: Path) -> None:
             with pytest.raises(AgsError, match="no space left on device"):
                 held.save(example(id=before.id, notes=notes))
         assert runs.load(held.run_dir) == held.run == before
-        assert sorted(os.listdir(held.run_dir)) == ["lock", "run.json"]
+        assert sorted(os.listdir(held.run_dir)) == ["lock", "reserve", "run.json"]
         filler.unlink()
         held.save(example(id=before.id, notes=notes))
         assert runs.load(held.run_dir).notes == notes

@@ -8,6 +8,9 @@ from typing import Protocol
 from ags.events import Kind
 from ags.frozen import frozen
 
+OWN: tuple[Kind, ...] = ("message", "thinking", "tool_call", "tool_result", "output", "usage")
+"""What an agent can say. The other kinds are AGS's own word, which no agent speaks."""
+
 
 @frozen
 class Said:

@@ -7,9 +7,9 @@ that every sandbox has.
 from __future__ import annotations
 
 import json
-from typing import cast, get_args
+from typing import cast
 
-from ags.agents.base import Said, output
+from ags.agents.base import OWN, Said, output
 from ags.events import Kind
 
 SCRIPT = r"""
@@ -52,7 +52,7 @@ if (echo > /dev/tcp/192.0.2.1/443) 2>/dev/null; then
 else
     tried connect "192.0.2.1:443" false "no network"
 fi
-if touch .git/hooks/post-checkout 2>/dev/null && [ -d /ags/base ] ; then
+if mkdir -p .git/hooks && touch .git/hooks/post-checkout && [ -d /ags/base ]; then
     tried write ".git/hooks" true "into a git folder of its own: your repository's is not here"
 else
     tried write ".git/hooks" false "read-only"
@@ -79,6 +79,6 @@ class Demo:
             told = json.loads(line)
         except (ValueError, RecursionError):
             return output(line)
-        if not isinstance(told, dict) or told.get("kind") not in get_args(Kind):
+        if not isinstance(told, dict) or told.get("kind") not in OWN:
             return output(line)
         return Said(cast(Kind, told.pop("kind")), told)

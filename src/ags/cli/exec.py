@@ -6,19 +6,18 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from ags.backends import BACKENDS, backend
+from ags.backends import backend
+from ags.cli import options
 from ags.cli.invocation import Invocation
+from ags.cli.options import Flags, sandbox_options
 from ags.cli.terminal import Terminal, look
-from ags.config import values
-from ags.config.load import load, settings_folder
-from ags.config.schema import MountConfig, Settings, parse_mount_flag
-from ags.engine import Engine, Request
+from ags.config.load import settings_folder
 from ags.errors import AgsError, ConfigError
+from ags.prepare import Preparer, Request
 from ags.text import plain
 
 OWN_FAILURE = 125
@@ -29,52 +28,12 @@ OWN_FAILURE = 125
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
     short_help="Run one command in a sandbox on the current directory.",
 )
-@click.option(
-    "--mount",
-    "mounts",
-    multiple=True,
-    metavar="HOST[:TARGET]",
-    help="Show a file or folder inside, read-only. Repeatable.",
-)
-@click.option(
-    "--mount-rw",
-    "writable",
-    multiple=True,
-    metavar="HOST[:TARGET]",
-    help="The same, but the command may change it. Repeatable.",
-)
-@click.option(
-    "-d",
-    "--add-dir",
-    "folders",
-    multiple=True,
-    metavar="PATH",
-    help="A further folder to work on, at its own path, writable. Repeatable.",
-)
-@click.option(
-    "-e",
-    "--env",
-    "variables",
-    multiple=True,
-    metavar="NAME[=VALUE]",
-    help="Set a variable inside, or pass yours. Repeatable.",
-)
-@click.option("--memory", metavar="SIZE", help="Such as 2G, 50%, none. [default: 75%]")
-@click.option("--cpus", metavar="N", help="Such as 1.5, none. [default: none]")
-@click.option("--pids", metavar="N", help="Processes and threads. [default: 4096]")
-@click.option("--timeout", metavar="TIME", help="Such as 90s, 10m, none. [default: none]")
-@click.option("--ptrace", is_flag=True, help="Let processes inside debug one another.")
+@sandbox_options
 @click.option(
     "-i",
     "--interactive",
     is_flag=True,
     help="Pass the keyboard on although the output goes into a pipe.",
-)
-@click.option(
-    "--backend",
-    "backend_name",
-    type=click.Choice(list(BACKENDS)),
-    help="What the sandbox is made with. [default: bubblewrap]",
 )
 @click.option(
     "--config", type=click.Path(path_type=Path), metavar="PATH", help="Use this settings file."
@@ -84,20 +43,12 @@ OWN_FAILURE = 125
 @click.pass_obj
 def command(
     invocation: Invocation,
+    /,
     command: tuple[str, ...],
-    mounts: tuple[str, ...],
-    writable: tuple[str, ...],
-    folders: tuple[str, ...],
-    variables: tuple[str, ...],
-    memory: str | None,
-    cpus: str | None,
-    pids: str | None,
-    timeout: str | None,
-    ptrace: bool,
     interactive: bool,
-    backend_name: str | None,
     config: Path | None,
     debug: bool,
+    **given: object,
 ) -> int:
     """Run COMMAND in a sandbox on the current directory.
 
@@ -113,14 +64,9 @@ def command(
     Exit code: the command's own; 124 after --timeout; 125 when AGS itself could not run it.
     """
     try:
-        settings = _limited(
-            load(config or invocation.config, invocation.environ, invocation.home),
-            memory=memory,
-            cpus=cpus,
-            pids=pids,
-            timeout=timeout,
-        )
-        engine = Engine(
+        flags = Flags.of(given)
+        settings = options.settings(invocation, flags, config)
+        preparer = Preparer(
             environ=invocation.environ,
             home=invocation.home,
             ags_home=invocation.ags_home,
@@ -132,13 +78,13 @@ def command(
             run=f"exec-{os.urandom(3).hex()}",
             command=command,
             cwd=Path(),
-            mounts=_mounts(invocation, mounts, writable, folders),
-            environment=tuple(_variable(given, invocation) for given in variables),
-            ptrace=ptrace,
+            mounts=options.mounts(invocation, flags),
+            environment=options.environment(invocation, flags),
+            ptrace=flags.ptrace,
         )
-        name = backend_name or settings.sandbox.backend
+        name = flags.backend or settings.sandbox.backend
         debug = debug or invocation.debug
-        return asyncio.run(_run(engine, request, name, interactive=interactive, debug=debug))
+        return asyncio.run(_run(preparer, request, name, interactive=interactive, debug=debug))
     except AgsError as error:
         error.exit_code = OWN_FAILURE
         error.hint = error.hint or _way_on(error)
@@ -152,83 +98,12 @@ def _way_on(error: AgsError) -> str:
     return "`ags exec --help` tells what can be given, `ags doctor` what this machine can do"
 
 
-def _cwd() -> Path:
-    try:
-        return Path.cwd()
-    except FileNotFoundError as error:
-        raise AgsError(
-            "use the current directory", cause="it was removed", hint="`cd` to one that is there"
-        ) from error
-
-
-def _mounts(
-    invocation: Invocation,
-    mounts: tuple[str, ...],
-    writable: tuple[str, ...],
-    folders: tuple[str, ...],
-) -> tuple[tuple[str, MountConfig], ...]:
-    home, cwd = invocation.home, _cwd()
-
-    def parsed(given: str, flag: str, *, rw: bool) -> tuple[str, MountConfig]:
-        return flag, parse_mount_flag(given, rw, home=home, cwd=cwd, subject=flag)
-
-    return (
-        *(parsed(given, "--mount", rw=False) for given in mounts),
-        *(parsed(given, "--mount-rw", rw=True) for given in writable),
-        *(
-            ("--add-dir", MountConfig(host=cwd / _in_home(given, home), mode="rw"))
-            for given in folders
-        ),
-    )
-
-
-def _in_home(given: str, home: Path) -> Path:
-    """A shell leaves the `~` of `--add-dir=~/x` to us."""
-    first, _, rest = given.partition("/")
-    return home / rest.lstrip("/") if first == "~" else Path(given)
-
-
-def _variable(given: str, invocation: Invocation) -> tuple[str, str]:
-    name, equals, value = given.partition("=")
-    if not name.isidentifier() or not name.isascii():
-        raise AgsError(
-            "use --env",
-            subject=given,
-            cause="that is no name of a variable",
-            hint="NAME=VALUE, or NAME to pass yours; letters, digits and _ make a name",
-        )
-    if not equals and name not in invocation.environ:
-        raise AgsError(
-            "use --env",
-            subject=name,
-            cause="you have no such variable to pass on",
-            hint=f"export it first, or give the value: --env {name}=VALUE",
-        )
-    return name, value if equals else invocation.environ[name]
-
-
-PARSERS = {
-    "memory": values.parse_memory,
-    "cpus": values.parse_cpus,
-    "pids": values.parse_pids,
-    "timeout": values.parse_timeout,
-}
-
-
-def _limited(settings: Settings, **flags: str | None) -> Settings:
-    """The settings, with what the flags say in the place of their limits."""
-    given = {
-        name: PARSERS[name](text, f"--{name}") for name, text in flags.items() if text is not None
-    }
-    return replace(settings, limits=replace(settings.limits, **given))  # type: ignore[arg-type]
-
-
 async def _run(
-    engine: Engine, request: Request, name: str, *, interactive: bool, debug: bool
+    preparer: Preparer, request: Request, name: str, *, interactive: bool, debug: bool
 ) -> int:
     terminal = Terminal(look(interactive))
     try:
-        with await engine.prepare(request) as prepared:
+        with await preparer.prepare(request) as prepared:
             _tell(f"note: {note}" for note in prepared.notes if debug)
             _tell(f"weakened: {each.name}: {each.detail}" for each in prepared.plan.weakenings)
             sandbox = await backend(name).launch(prepared.plan, terminal.open())
@@ -242,17 +117,10 @@ async def _run(
                 await sandbox.kill()
                 raise
             ending = await sandbox.wait()
-            replaced, made = prepared.replaced(), prepared.new_repositories()
+            warnings = tuple(prepared.warnings())
     finally:
         terminal.close()
-    _tell(
-        f"look at {path}: it was replaced during the run, and from then on could be changed inside"
-        for path in replaced
-    )
-    _tell(
-        f"look at {path} before you use git there: the run made this repository, and git obeys it"
-        for path in made
-    )
+    _tell(warnings)
     if ending.stopped_by:
         _tell([f"stopped: {ending.stopped_by}"])
     return ending.code

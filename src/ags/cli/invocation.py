@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ags.errors import AgsError
 from ags.frozen import frozen
+from ags.text import plain
+
+if TYPE_CHECKING:
+    from ags.engine import Engine
 
 
 @frozen
@@ -44,3 +51,29 @@ def read(environ: Mapping[str, str], *, config: Path | None, debug: bool) -> Inv
     return Invocation(
         environ=dict(environ), home=home, ags_home=ags_home, config=config, debug=debug
     )
+
+
+@contextlib.contextmanager
+def engine_of(invocation: Invocation) -> Iterator[Engine]:
+    """For one verb. What it found on the way is told at the end, whatever that is."""
+    from ags.engine import Engine  # here, for the verbs that need none
+
+    engine = Engine(invocation.environ, invocation.home, invocation.ags_home)
+    with telling(engine.notes):
+        yield engine
+
+
+@contextlib.contextmanager
+def telling(notes: list[str]) -> Iterator[None]:
+    """What is in `notes` by the end is told, each once, after what was asked for."""
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        for note in dict.fromkeys(notes):
+            tell(f"note: {note}")
+
+
+def tell(line: str) -> None:
+    """To the person, apart from what was asked for."""
+    print(f"ags: {plain(line)}", file=sys.stderr)

@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
 
 import click
@@ -17,9 +18,27 @@ from ags.text import one_line, plain
 
 # Imported only when called: a verb's dependencies are no burden to the others.
 VERBS = {
+    "demo": "See it work: an agent without a model, on a small project.",
+    "start": "Give an agent a goal, on a branch of its own.",
+    "list": "List the runs, newest first.",
+    "show": "Tell everything about one run.",
+    "logs": "Show what happened in a run, or follow it.",
+    "attach": "Come back to the terminal of a run.",
+    "shell": "Open a shell in the sandbox of a run at work.",
+    "stop": "End a run in order; what it did so far is kept.",
+    "diff": "Show what a run changed, and what of it deserves a second look.",
+    "apply": "Bring a run's work onto a branch of yours.",
+    "undo": "Take the last apply of a run back, or what it did in your folder.",
+    "restart": "Give a run its goal again, from the same base.",
+    "rm": "Remove runs; their branches stay.",
+    "cleanup": "Remove the workspaces of runs that have ended.",
     "exec": "Run one command in a sandbox on the current directory.",
     "doctor": "Say what this machine can do, and how to repair what it cannot.",
 }
+INTERACTIVE = "interactive"
+"""The verb of `ags --agent NAME`, which has no name there."""
+OURS = {"--debug": 0, "--config": 1, "-h": 0, "--help": 0, "-V": 0, "--version": 0}
+"""The options that come before a verb, and how many words follow each."""
 
 
 class Verbs(click.Group):
@@ -29,7 +48,7 @@ class Verbs(click.Group):
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
+        if cmd_name not in VERBS and cmd_name != INTERACTIVE:
             return None
         command = importlib.import_module(f"ags.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
@@ -39,11 +58,25 @@ class Verbs(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(VERBS.items()))
 
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_usage("ags", "COMMAND [ARGS]...")
+        formatter.write_usage("ags", "--agent NAME [OPTIONS] [DIR] [-- ARGS]...", "       ")
+
+
+def named(arguments: Sequence[str]) -> list[str]:
+    """Say `interactive` before the options of a call that has no verb."""
+    at = 0
+    while at < len(arguments) and (word := arguments[at].partition("="))[0] in OURS:
+        at += 1 if word[1] else 1 + OURS[word[0]]
+    unnamed = at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "--"
+    return [*arguments[:at], *([INTERACTIVE] if unnamed else []), *arguments[at:]]
+
 
 @click.group(
     cls=Verbs,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="`ags COMMAND --help` tells more about each. Settings: ~/.config/ags/config.toml.",
+    epilog="`ags COMMAND --help` tells more about each, `ags --agent shell --help` about agents at"
+    " your terminal. Settings: ~/.config/ags/config.toml.",
 )
 @click.version_option(__version__, "-V", "--version", message="ags %(version)s")
 @click.option(
@@ -83,10 +116,13 @@ def open_standard_streams() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code; the only place on the command line where an error is caught."""
     open_standard_streams()
+    for stream in (sys.stdout, sys.stderr):  # a locale may lack what we or an agent have to say
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given[: given.index("--")] if "--" in given else "--debug" in given
     try:
-        code = cli.main(args=given, prog_name="ags", standalone_mode=False)
+        code = cli.main(args=named(given), prog_name="ags", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as exit_:
         return exit_.exit_code

@@ -15,6 +15,8 @@ from ags.runs.record import (
     Damaged,
     Mode,
     Moment,
+    Mount,
+    Order,
     Result,
     Run,
     State,
@@ -26,11 +28,12 @@ from ags.runs.record import (
     now,
     seconds,
 )
-from ags.runs.registry import create, relink, remove, sweep
+from ags.runs.registry import check_free, create, relink, remove, sweep
 
 __all__ = [
-    "FINAL", "NEXT", "Applied", "Clock", "Damaged", "Held", "Mode", "Moment", "Result", "Run",
-    "State", "Supervisor", "checked_name", "create", "directory", "duration", "find", "hold",
+    "FINAL", "NEXT", "Applied", "Clock", "Damaged", "Held", "Mode", "Moment", "Mount", "Order",
+    "Result", "Run", "State", "Supervisor", "check_free", "checked_name", "create", "directory",
+    "duration", "find", "hold",
     "ids", "is_alive", "load", "load_all", "load_with_facts", "moved", "new_id", "now", "relink",
     "remove", "seconds", "sweep",
 ]  # fmt: skip

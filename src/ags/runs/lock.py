@@ -15,8 +15,12 @@ from typing import Self
 
 from ags import records
 from ags.errors import AgsError
+from ags.model import KIB
 from ags.runs.files import load
 from ags.runs.record import Run, check_step
+
+RESERVE, RESERVED = "reserve", 64 * KIB
+"""Room for the last word on a run: it may be that the run has filled the disk."""
 
 
 class Held:
@@ -46,6 +50,10 @@ class Held:
             raise AgsError("write the record of a run", subject=self.run.id, cause=cause)
         if run.state != self.run.state:
             check_step(run.id, self.run.state, run.state)
+        if run.state == "queued" != self.run.state:
+            make_reserve(self.run_dir)
+        elif run.is_final:
+            (self.run_dir / RESERVE).unlink(missing_ok=True)
         records.replace_file(self.run_dir / "run.json", records.encode(run))
         self.run = run
         return run
@@ -101,6 +109,18 @@ def keep(run_dir: Path, descriptor: int) -> Held:
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def make_reserve(run_dir: Path) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(run_dir / RESERVE, flags, 0o600)
+        try:
+            os.posix_fallocate(descriptor, 0, RESERVED)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise records.write_error("make room for the run", run_dir / RESERVE, error) from error
 
 
 def open_lock(run_dir: Path) -> int:

@@ -7,9 +7,10 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal, Self
 
+from ags.config.schema import MountConfig
 from ags.errors import AgsError
 from ags.frozen import frozen
 from ags.kernel import processes
@@ -77,12 +78,39 @@ class Result:
 class Applied:
     """The result went into `target`, which was at `before` and then at `after`."""
 
-    how: Literal["merge", "squash", "patch", "fast-forward"]
+    how: Literal["merge", "squash", "patch", "fast-forward", "in place"]
     target: str
     before: str | None
     after: str | None
     at: Moment
+    source: str | None = None
+    """The commit that was brought there."""
     undone: Moment | None = None
+
+
+@frozen
+class Mount:
+    """A folder or file of the person's that the run sees, and the flag that asked for it."""
+
+    flag: str
+    config: MountConfig
+
+
+@frozen
+class Order:
+    """How the run was asked for, beyond its goal: enough to do the same again."""
+
+    arguments: tuple[str, ...] = ()
+    """The agent's own."""
+    terminal: bool = False
+    """A person sits at it, now or later."""
+    folder: PurePosixPath = PurePosixPath(".")
+    """Where in the workspace it starts."""
+    mounts: tuple[Mount, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    ptrace: bool = False
+    backend: str | None = None
+    config: Path | None = None
 
 
 @frozen
@@ -109,10 +137,13 @@ class Run:
     mode: Mode
     project: Path
     created: Moment
+    order: Order = Order()
     workspace: Path | None = None
     base: str | None = None
     """The commit it starts from."""
     branch: str | None = None
+    left_at: str | None = None
+    """The commit its branch was put at, in this attempt or an earlier one."""
     state: State = "queued"
     asking: bool = False
     started: Moment | None = None

@@ -13,7 +13,7 @@ from pathlib import Path
 from ags import records
 from ags.errors import AgsError
 from ags.runs.files import directory, id_of, ids, load
-from ags.runs.lock import Held, flock, keep, open_lock
+from ags.runs.lock import Held, flock, keep, make_reserve, open_lock
 from ags.runs.record import Clock, Run, checked_name, moved, now
 
 PATIENCE = 10.0
@@ -22,16 +22,18 @@ PATIENCE = 10.0
 
 def create(home: Path, run: Run) -> Held:
     """Make the run's directory and take its name, both or neither. The lock is held from birth."""
-    checked_name(run.name)
     final, unborn = directory(home, run.id), home / "runs" / f".new-{run.id}"
     with _registry(home):
         try:
-            _free_name(home, run.name)
+            check_free(home, run.name)
+            # One that leads nowhere was left by a start that was killed.
+            (home / "names" / run.name).unlink(missing_ok=True)
             unborn.mkdir(mode=0o700)
             with contextlib.ExitStack() as undo:
                 descriptor = open_lock(unborn)
                 undo.callback(os.close, descriptor)
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                make_reserve(unborn)
                 records.replace_file(unborn / "run.json", records.encode(run))
                 os.symlink(f"../runs/{run.id}", home / "names" / run.name)
                 records.sync_directory(home / "names")
@@ -118,8 +120,9 @@ def _registry(home: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _free_name(home: Path, name: str) -> None:
-    """Refuse a name in use. One that leads nowhere was left by a start that was killed."""
+def check_free(home: Path, name: str) -> None:
+    """Refuse a name that is none, or is in use."""
+    checked_name(name)
     holder = id_of(home, name)
     if holder is not None and directory(home, holder).is_dir():
         try:
@@ -132,7 +135,6 @@ def _free_name(home: Path, name: str) -> None:
             cause=f"run {holder} has it ({state})",
             hint=f"choose another name, or remove that run: `ags rm {name}`",
         )
-    (home / "names" / name).unlink(missing_ok=True)
 
 
 def _tidy(home: Path) -> None:

@@ -6,12 +6,12 @@ import asyncio
 from pathlib import Path
 
 from ags.config.schema import MountConfig, Settings
-from ags.engine import Engine, Request
+from ags.prepare import Preparer, Request
 from tests.box import Box, Outcome, run_plan
 
 
-def engine(box: Box, home: Path | None = None, settings: Settings | None = None) -> Engine:
-    return Engine(
+def preparer(box: Box, home: Path | None = None, settings: Settings | None = None) -> Preparer:
+    return Preparer(
         environ={"PATH": "/usr/bin:/bin", "TERM": "dumb"},
         home=home or box.home,
         ags_home=box.workspace.parent / "state",
@@ -42,7 +42,7 @@ def run(
 ) -> Outcome:
     async def scene() -> Outcome:
         wanted = request(box, script, cwd, mounts)
-        with await engine(box, home, settings).prepare(wanted) as prepared:
+        with await preparer(box, home, settings).prepare(wanted) as prepared:
             return await run_plan(box.backend, prepared.plan)
 
     return asyncio.run(scene())

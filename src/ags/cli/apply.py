@@ -1,0 +1,102 @@
+"""`ags apply`: a run's work, onto a branch of the person's."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import click
+
+from ags import review
+from ags.cli import risks
+from ags.cli.invocation import Invocation, engine_of
+from ags.cli.paint import Paint, paint_for
+from ags.errors import AgsError
+from ags.review import Review
+from ags.runs import Applied
+from ags.text import one_line
+from ags.workspace.apply import HEADS, How
+
+MOST_NAMED = 20
+"""Things to look at that are listed of each sort; `ags diff` has them all."""
+
+
+@click.command(short_help="Bring a run's work onto a branch of yours.")
+@click.option(
+    "--into", metavar="BRANCH", help="Onto this branch. [default: the one that is checked out]"
+)
+@click.option("--squash", is_flag=True, help="As one commit.")
+@click.option("--patch", is_flag=True, help="Only into your files and index; nothing is committed.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask, whatever there is to look at.")
+@click.argument("name")
+@click.pass_obj
+def command(
+    invocation: Invocation, name: str, into: str | None, squash: bool, patch: bool, yes: bool
+) -> int:
+    """Bring the work of the run NAME onto a branch of yours.
+
+    \b
+      ags apply fix-login
+      ags apply --squash --into develop fix-login
+      ags apply --patch fix-login
+
+    The branch moves forward if it can, else a merge is made. If both sides changed the same
+    places, or your files have changes in the way, nothing happens and you are told.
+
+    Files that your machine would run or obey later, and what looks like a secret, are listed first,
+    and you are asked. Where nobody can be asked, such work is applied only with --yes.
+    """
+    if squash and patch:
+        raise click.UsageError("--squash and --patch exclude each other")
+    how: How = "squash" if squash else "patch" if patch else "merge"
+    with engine_of(invocation) as engine:
+        found = asyncio.run(review.review(engine, name))
+        # Asked between two loops: within one, the first Ctrl-C would not be heard.
+        if not _may_go_on(found, paint_for(sys.stdout, invocation.environ), yes=yes):
+            print("nothing was changed")
+            return 1
+        expected = found.diff.new
+        done = asyncio.run(review.apply(engine, name, into=into, how=how, expected=expected))
+        print(told(found, done))
+    return 0
+
+
+def _may_go_on(found: Review, paint: Paint, *, yes: bool) -> bool:
+    if not found.risks or any(each.undone is None for each in found.run.applied):
+        return True
+    print("\n".join(risks.rendered(found.risks, paint, MOST_NAMED)), flush=True)
+    return yes or _agreed(found)
+
+
+def _agreed(found: Review) -> bool:
+    name = found.run.name
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        count = len(found.risks)
+        raise AgsError(
+            "apply",
+            subject=name,
+            cause=f"{count} {'thing' if count == 1 else 'things'} in it should be looked at first,"
+            " and there is no terminal to ask on",
+            hint=f"`ags diff {name}` shows them; `ags apply --yes {name}` applies it all the same",
+        )
+    print("apply? [y/N] ", end="", flush=True)
+    answer = sys.stdin.readline()
+    if not answer.endswith("\n"):
+        print()
+    return answer.strip().lower() in ("y", "yes")
+
+
+def told(found: Review, done: Applied | None) -> str:
+    """What happened, and the way back."""
+    name, size = found.run.name, found.diff.stat()
+    if done is None:
+        return f"nothing to apply: all of {name} is there already"
+    target = one_line(done.target.removeprefix(HEADS))
+    at = (done.after or "")[:12]
+    happened = {
+        "fast-forward": f"{target} moved forward to {at}",
+        "merge": f"merged into {target} as {at}",
+        "squash": f"one commit on {target}: {at}",
+        "patch": "in your files and index, not committed",
+    }[done.how]
+    return f"applied {name}: {happened}\n{size}\n`ags undo {name}` takes it back"

@@ -1,0 +1,165 @@
+"""What `exec`, `start` and `--agent` have in common: the flags that say what a run may have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ags.backends import BACKENDS
+from ags.cli.invocation import Invocation
+from ags.config import values
+from ags.config.load import load
+from ags.config.schema import MountConfig, Settings, parse_mount_flag
+from ags.errors import AgsError
+from ags.frozen import frozen
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option(
+        "--mount",
+        "mounts",
+        multiple=True,
+        metavar="HOST[:TARGET]",
+        help="Show a file or folder inside, read-only. Repeatable.",
+    ),
+    click.option(
+        "--mount-rw",
+        "writable",
+        multiple=True,
+        metavar="HOST[:TARGET]",
+        help="The same, but it may be changed inside. Repeatable.",
+    ),
+    click.option(
+        "-d",
+        "--add-dir",
+        "folders",
+        multiple=True,
+        metavar="PATH",
+        help="A further folder to work on, at its own path, writable. Repeatable.",
+    ),
+    click.option(
+        "-e",
+        "--env",
+        "variables",
+        multiple=True,
+        metavar="NAME[=VALUE]",
+        help="Set a variable inside, or pass yours. Repeatable.",
+    ),
+    click.option("--memory", metavar="SIZE", help="Such as 2G, 50%, none. [default: 75%]"),
+    click.option("--cpus", metavar="N", help="Such as 1.5, none. [default: none]"),
+    click.option("--pids", metavar="N", help="Processes and threads. [default: 4096]"),
+    click.option("--timeout", metavar="TIME", help="Such as 90s, 10m, none. [default: none]"),
+    click.option("--ptrace", is_flag=True, help="Let processes inside debug one another."),
+    click.option(
+        "--backend",
+        type=click.Choice(list(BACKENDS)),
+        help="What the sandbox is made with. [default: bubblewrap]",
+    ),
+)
+
+
+def sandbox_options(command: F) -> F:
+    """Give a command these flags. It gets them by name, for `Flags.of`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@frozen
+class Flags:
+    """As they were written."""
+
+    mounts: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    memory: str | None = None
+    cpus: str | None = None
+    pids: str | None = None
+    timeout: str | None = None
+    ptrace: bool = False
+    backend: str | None = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, object]) -> Flags:
+        """From what click passes to a command with `sandbox_options`."""
+        return cls(**given)  # type: ignore[arg-type]
+
+
+def current_directory() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        raise AgsError(
+            "use the current directory", cause="it was removed", hint="`cd` to one that is there"
+        ) from error
+
+
+def mounts(invocation: Invocation, flags: Flags) -> tuple[tuple[str, MountConfig], ...]:
+    """Each with the flag it came from, for a refusal to name."""
+    home, cwd = invocation.home, current_directory()
+
+    def parsed(given: str, flag: str, *, rw: bool) -> tuple[str, MountConfig]:
+        return flag, parse_mount_flag(given, rw, home=home, cwd=cwd, subject=flag)
+
+    return (
+        *(parsed(given, "--mount", rw=False) for given in flags.mounts),
+        *(parsed(given, "--mount-rw", rw=True) for given in flags.writable),
+        *(
+            ("--add-dir", MountConfig(host=cwd / in_home(given, home), mode="rw"))
+            for given in flags.folders
+        ),
+    )
+
+
+def in_home(given: str, home: Path) -> Path:
+    """A shell leaves the `~` of `--add-dir=~/x` to us."""
+    first, _, rest = given.partition("/")
+    return home / rest.lstrip("/") if first == "~" else Path(given)
+
+
+def environment(invocation: Invocation, flags: Flags) -> tuple[tuple[str, str], ...]:
+    return tuple(_variable(given, invocation) for given in flags.variables)
+
+
+def _variable(given: str, invocation: Invocation) -> tuple[str, str]:
+    name, equals, value = given.partition("=")
+    if not name.isidentifier() or not name.isascii():
+        raise AgsError(
+            "use --env",
+            subject=given,
+            cause="that is no name of a variable",
+            hint="NAME=VALUE, or NAME to pass yours; letters, digits and _ make a name",
+        )
+    if not equals and name not in invocation.environ:
+        raise AgsError(
+            "use --env",
+            subject=name,
+            cause="you have no such variable to pass on",
+            hint=f"export it first, or give the value: --env {name}=VALUE",
+        )
+    return name, value if equals else invocation.environ[name]
+
+
+PARSERS = {
+    "memory": values.parse_memory,
+    "cpus": values.parse_cpus,
+    "pids": values.parse_pids,
+    "timeout": values.parse_timeout,
+}
+
+
+def settings(invocation: Invocation, flags: Flags, config: Path | None) -> Settings:
+    """The person's settings, with what the flags say in the place of their limits."""
+    read = load(config or invocation.config, invocation.environ, invocation.home)
+    given = {
+        name: parse(text, f"--{name}")
+        for name, parse in PARSERS.items()
+        if (text := getattr(flags, name)) is not None
+    }
+    return replace(read, limits=replace(read.limits, **given))  # type: ignore[arg-type]

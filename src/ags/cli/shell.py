@@ -1,0 +1,32 @@
+"""`ags shell`: a second process in the sandbox of a run at work."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from ags import runs
+from ags.cli.invocation import Invocation, engine_of
+from ags.cli.view import Detached, view
+from ags.engine import Engine
+
+
+@click.command(short_help="Open a shell in the sandbox of a run at work.")
+@click.argument("name")
+@click.pass_obj
+def command(invocation: Invocation, /, name: str) -> int:
+    """Open a shell in the sandbox of the run NAME, beside its agent.
+
+    It sees what the agent sees, its processes included, behind the same walls and within the same
+    limits. It ends with the run; and Ctrl-], or closing the terminal, ends it as well.
+    """
+    with engine_of(invocation) as engine:
+        return asyncio.run(_shell(engine, engine.at_work(name, "open a shell")))
+
+
+async def _shell(engine: Engine, run_dir: Path) -> int:
+    await engine.answering(run_dir)
+    outcome = await view(run_dir, {"do": "enter"}, name=runs.load(run_dir).name, lasting=False)
+    return 0 if isinstance(outcome, Detached) else outcome.code or 0

@@ -1,0 +1,164 @@
+"""Looking at what a run did, taking it over, and taking that back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ags import runs
+from ags.engine import Engine
+from ags.errors import AgsError
+from ags.frozen import frozen
+from ags.runs import Applied, Held, Run
+from ags.store import Filter
+from ags.supervisor import inplace
+from ags.supervisor.site import person_home
+from ags.workspace import apply as applying
+from ags.workspace import diff, git
+from ags.workspace.diff import Diff
+from ags.workspace.git import Repository
+from ags.workspace.risky import Risk, risky, wants_content
+
+NOT_COMPARED = "it worked outside a repository, where there is nothing to compare with"
+
+
+@frozen
+class Review:
+    """A run's change, and what in it deserves a second look before it is applied."""
+
+    run: Run
+    diff: Diff
+    risks: tuple[Risk, ...]
+
+
+async def review(engine: Engine, name: str) -> Review:
+    run = await engine.gather(name)
+    base, commit = _span(run)
+    project = await git.find(run.project)
+    made = await diff.diff(project, base, commit)
+    contents = await diff.contents(project, filter(wants_content, made.files))
+    return Review(run, made, risky(made.files, contents))
+
+
+async def apply(
+    engine: Engine,
+    name: str,
+    *,
+    into: str | None = None,
+    how: applying.How = "merge",
+    expected: str | None = None,
+) -> Applied | None:
+    """Bring the work onto a branch of the person's; None if all of it is there already.
+
+    `expected` is the commit that the person has looked at.
+    """
+    await engine.gather(name)
+    with runs.hold(engine.run_dir(name)) as held:
+        run = held.run
+        base, commit = _span(run)
+        _check_expected(run, commit, expected)
+        _check_not_applied(run, commit)
+        _check_nobody_there(engine, run)
+        project = await git.find(run.project)
+        done = await applying.apply(
+            project,
+            source=await _source(project, run, commit),
+            base=base,
+            into=into,
+            how=how,
+            message=_message(run),
+            person=await git.identity(person_home(project, engine.home)),
+        )
+        if done.outcome == "nothing":
+            return None
+        record = Applied(done.outcome, done.ref, done.before, done.after, runs.now(), commit)
+        held.save(replace(run, applied=(*run.applied, record)))
+        return record
+
+
+async def undo(engine: Engine, name: str) -> Applied:
+    """Take the last apply back."""
+    with runs.hold(engine.run_dir(name)) as held:
+        last = _last_applied(held.run)
+        _check_nobody_there(engine, held.run)
+        if last.how == "in place":
+            engine.notes += await inplace.undo(held.run, held.run_dir, engine.ags_home)
+        else:
+            await applying.undo(await git.find(held.run.project), _to_undo(last))
+        return _note_undone(held, last)
+
+
+def _span(run: Run) -> tuple[str, str]:
+    if run.result is None or run.base is None:
+        outside = run.mode == "inplace" and run.started is not None
+        over = NOT_COMPARED if outside else "it ended before it did anything"
+        over = over if run.is_final else "it is still at work"
+        hint = f"`ags logs {run.name}` tells more"
+        raise AgsError("look at its work", subject=run.name, cause=over, hint=hint)
+    return run.base, run.result.commit
+
+
+def _check_expected(run: Run, commit: str, expected: str | None) -> None:
+    if expected is not None and commit != expected:
+        raise AgsError(
+            "apply",
+            subject=run.name,
+            cause="it was restarted since you looked, and its work is another now",
+            hint=f"look again: `ags diff {run.name}`",
+        )
+
+
+def _check_not_applied(run: Run, commit: str) -> None:
+    """An earlier attempt's work may be: this one is another."""
+    if done := [each for each in run.applied if not each.undone and each.source == commit]:
+        where = done[-1].target.removeprefix(applying.HEADS)
+        raise AgsError(
+            "apply",
+            subject=run.name,
+            cause=f"it was applied to {where} already",
+            hint=f"`ags undo {run.name}` takes that back",
+        )
+
+
+def _check_nobody_there(engine: Engine, run: Run) -> None:
+    """An agent at work in the folder itself would see its files change under its hands."""
+    at_work = Filter(
+        states=("queued", "preparing", "running", "collecting"), project=run.project, mode="inplace"
+    )
+    if busy := engine.listing(at_work).runs:
+        raise AgsError(
+            "change the project",
+            subject=run.project,
+            cause=f"{busy[0].name} is at work there",
+            hint=f"wait for its end, or `ags stop {busy[0].name}`",
+        )
+
+
+async def _source(project: Repository, run: Run, commit: str) -> str:
+    """The branch, for messages to name; the commit itself, if that has moved since."""
+    branch = f"refs/heads/{run.branch}"
+    at = await git.run(project, "rev-parse", "--verify", "--quiet", branch, check=False)
+    return run.branch if run.branch and at.text.strip() == commit else commit
+
+
+def _message(run: Run) -> str:
+    first = run.goal.strip().partition("\n")[0]
+    title = first if 0 < len(first) <= 72 else f"Work of {run.name}"
+    return f"{title}\n\n{run.goal.strip()}\n" if run.goal.strip() != title else f"{title}\n"
+
+
+def _last_applied(run: Run) -> Applied:
+    if not (done := [each for each in run.applied if each.undone is None]):
+        raise AgsError("undo", subject=run.name, cause="it was not applied")
+    return done[-1]
+
+
+def _to_undo(record: Applied) -> applying.Applied:
+    assert record.after is not None and record.how != "in place"
+    return applying.Applied(record.target, record.before, record.after, "", record.how)
+
+
+def _note_undone(held: Held, record: Applied) -> Applied:
+    undone = replace(record, undone=runs.now())
+    applied = tuple(undone if each == record else each for each in held.run.applied)
+    held.save(replace(held.run, applied=applied))
+    return undone

@@ -1,0 +1,54 @@
+"""Runs for who only looks: nothing here takes as long to load as what it takes to start one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from ags import runs
+from ags.runs import Run
+from ags.store import Filter, Listing, Store
+
+ALL = Filter()
+
+
+class Shelf:
+    """The person's runs. None is shown at work if nobody tends it any more."""
+
+    def __init__(self, ags_home: Path) -> None:
+        self.ags_home = ags_home
+        self.notes: list[str] = []
+        """What the person should hear of: found on the way, not asked for."""
+
+    def listing(self, where: Filter = ALL, limit: int | None = None) -> Listing:
+        """Newest first."""
+        if not (self.ags_home / "runs").is_dir():
+            return Listing((), 0, ())
+        with Store(self.ags_home) as store:
+            self._swept(store.unfinished())
+            found = store.listing(where, limit=limit)
+            self.notes += store.notes
+        return found
+
+    def sweep(self) -> None:
+        """Notice runs that died with nobody there to say so."""
+        if (self.ags_home / "runs").is_dir():
+            with Store(self.ags_home) as store:
+                self._swept(store.unfinished())
+                self.notes += store.notes
+
+    def find(self, name: str) -> Run:
+        return runs.load(self.run_dir(name))
+
+    def run_dir(self, name: str) -> Path:
+        """Of the run of that name, which is looked after first."""
+        run_dir = runs.find(self.ags_home, name)
+        self._swept((run_dir.name,))
+        return run_dir
+
+    def _swept(self, among: Iterable[str]) -> None:
+        for run in runs.sweep(self.ags_home, among):
+            self.notes.append(
+                f"{run.name} was interrupted: its supervisor is gone. Its work is kept"
+                f" (`ags diff {run.name}`); `ags restart {run.name}` starts it anew"
+            )

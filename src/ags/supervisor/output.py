@@ -1,0 +1,75 @@
+"""What an agent prints, line by line, as events."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+
+from ags import proc
+from ags.agents.base import OWN, Agent
+from ags.backends.base import Sandbox, Streams
+from ags.events import Line, OutputSplitter, Writer
+from ags.model import Ending
+
+CHUNK = 65536
+"""Read at a time: enough to keep up with a flood, little enough to answer others meanwhile."""
+
+
+class Output:
+    """Two pipes from the command, and nothing on its standard input."""
+
+    def __init__(self, agent: Agent, log: Writer) -> None:
+        self._agent = agent
+        self._log = log
+        self._ours: dict[int, Callable[[Line], None]] = {}
+        self._theirs: list[int] = []
+
+    def open(self) -> Streams:
+        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._theirs.append(nothing)
+        return Streams(nothing, self._pipe(self._said), self._pipe(self._complained))
+
+    def _pipe(self, tell: Callable[[Line], None]) -> int:
+        reading, writing = os.pipe()
+        self._ours[reading] = tell
+        self._theirs.append(writing)
+        return writing
+
+    async def accompany(self, sandbox: Sandbox) -> Ending:
+        """Until everyone inside has closed both, which nobody outlives."""
+        self._let_go()
+        await asyncio.gather(*(self._drain(fd, tell) for fd, tell in self._ours.items()))
+        return await sandbox.wait()
+
+    async def _drain(self, descriptor: int, tell: Callable[[Line], None]) -> None:
+        splitter = OutputSplitter()
+        while True:
+            await proc.readable(descriptor)
+            chunk = os.read(descriptor, CHUNK)
+            for line in splitter.feed(chunk) if chunk else splitter.finish():
+                tell(line)
+            if not chunk:
+                return
+
+    def _said(self, line: Line) -> None:
+        if line.end in ("\n", ""):
+            said = self._agent.parse(line.text)
+            assert said.kind in OWN, "an agent spoke for AGS"
+            self._log.write(said.kind, **said.fields)
+        else:
+            self._log.write("output", text=line.text, end=line.end)
+
+    def _complained(self, line: Line) -> None:
+        end = {} if line.end in ("\n", "") else {"end": line.end}
+        self._log.write("output", text=line.text, stream="stderr", **end)
+
+    def _let_go(self) -> None:
+        """Our copies of their ends: while we hold one, its pipe has no end."""
+        while self._theirs:
+            os.close(self._theirs.pop())
+
+    def close(self) -> None:
+        self._let_go()
+        while self._ours:
+            os.close(self._ours.popitem()[0])

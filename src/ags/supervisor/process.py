@@ -1,0 +1,254 @@
+"""A run from its first state to its last, whatever happens on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from ags import plan as plans
+from ags import records, runs
+from ags.agents import agent
+from ags.agents.base import Agent
+from ags.backends.base import Sandbox
+from ags.control.server import Control, Verb, Viewing
+from ags.errors import AgsError
+from ags.events import Writer
+from ags.model import Ending
+from ags.prepare import Prepared
+from ags.runs import Held, Result, Run, State
+from ags.supervisor.ground import Ground, ground
+from ags.supervisor.output import Output
+from ags.supervisor.site import Site, site
+from ags.supervisor.surface import Surface
+from ags.supervisor.terminal import Desk, Room
+
+LOCK = 3
+"""The descriptor on which the run's lock is handed over."""
+GRACE = 10.0
+"""Seconds for an agent to end by itself once it is asked to."""
+
+
+class Supervisor:
+    """Tends one run. It is the only writer of its record and of its log."""
+
+    def __init__(self, held: Held, ags_home: Path, environ: Mapping[str, str]) -> None:
+        self._held = held
+        self._ags_home = ags_home
+        self._environ = environ
+        self._home = Path(environ["HOME"])
+        self._log = Writer(held.run_dir / "events.jsonl")
+        self._sandbox: Sandbox | None = None
+        self._stopped_by: str | None = None
+        self._work: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._surface: asyncio.Future[Surface] = asyncio.get_running_loop().create_future()
+        self._rooms: list[Room] = []
+
+    async def run(self) -> None:
+        """To the end, and never with an error: what goes wrong is the run's, and is told there."""
+        self._listen_to_signals()
+        self._work = asyncio.create_task(self._whole())
+        try:
+            await self._work
+        except asyncio.CancelledError:
+            self._finish("stopped")
+        except AgsError as error:
+            self._fail(error)
+        except Exception as error:
+            traceback.print_exc()  # to the supervisor's own log, beside the record
+            self._fail(AgsError("go on", cause=f"AGS has a fault: {error!r}"))
+        finally:
+            self._log.close()
+            self._held.close()
+
+    def _listen_to_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, lambda: self.stop("the machine or its person"))
+        for ignored in (signal.SIGHUP, signal.SIGINT):
+            signal.signal(ignored, signal.SIG_IGN)
+
+    async def _whole(self) -> None:
+        self.reached("queued")
+        self._held.save(replace(self._held.run, supervisor=runs.Supervisor.me()))
+        self._to("preparing")
+        verbs: dict[str, Verb] = {
+            "stop": self._asked_to_stop,
+            "attach": self._attach,
+            "enter": self._enter,
+        }
+        control = await Control.open(self._held.run_dir, verbs)
+        try:
+            place = site(self._held, self._ags_home, self._environ, self._home, self._tell)
+            where = ground(place)
+            await where.create()
+            self.reached("created")
+            program = agent(self._held.run.agent)
+            request = await where.request(self._command(program))
+            with await place.preparer.prepare(request) as prepared:
+                ending = await self._supervised(prepared, where, program, place)
+        finally:
+            await control.close()
+        self._finish(self._verdict(ending))
+
+    def _command(self, program: Agent) -> tuple[str, ...]:
+        run = self._held.run
+        if run.mode == "inplace":
+            return program.interactive(run.order.arguments)
+        return program.headless(run.goal)
+
+    async def _supervised(
+        self, prepared: Prepared, where: Ground, program: Agent, place: Site
+    ) -> Ending:
+        self._keep_plan(prepared)
+        await where.settle(prepared.plan)
+        self.reached("prepared")
+        ending = await self._agent_at_work(prepared, program, place)
+        self._to("collecting")
+        self._note_ending(ending)
+        for warning in prepared.warnings():
+            self._tell(warning)
+        if (result := await where.collect(prepared.plan)) is not None:
+            self._stored(result)
+        return ending
+
+    def _stored(self, result: Result) -> None:
+        self.reached("collected")
+        self._held.save(replace(self._held.run, result=result))
+        self._log.write(
+            "system",
+            text="the work is stored",
+            commit=result.commit,
+            branch=self._held.run.branch,
+            files=result.files,
+            insertions=result.insertions,
+            deletions=result.deletions,
+        )
+
+    def _keep_plan(self, prepared: Prepared) -> None:
+        plan = prepared.plan
+        records.replace_file(self._held.run_dir / "plan.json", plans.described(plan))
+        for note in prepared.notes:
+            self._tell(note)
+        self._held.save(replace(self._held.run, weakenings=plan.weakenings, limits=plan.limits))
+
+    async def _agent_at_work(self, prepared: Prepared, program: Agent, place: Site) -> Ending:
+        terminal = self._held.run.order.terminal
+        surface: Surface = Desk(self._log) if terminal else Output(program, self._log)
+        with contextlib.closing(surface):
+            sandbox = await place.backend.launch(prepared.plan, surface.open())
+            try:
+                self.reached("launched")
+                if self._stopped_by:
+                    # A cancellation may be lost on the way: wait_for of Python 3.11 drops one that
+                    # comes together with what it waits for.
+                    raise asyncio.CancelledError
+                self._held.save(replace(self._held.run, limited_by=sandbox.limited_by))
+                self._to("running")
+                self._sandbox = sandbox
+                await sandbox.release()
+                self._surface.set_result(surface)
+                self.reached("released")
+                return await surface.accompany(sandbox)
+            except BaseException:
+                await sandbox.kill()
+                raise
+            finally:
+                self._sandbox = None
+
+    async def _attach(self, request: Mapping[str, object]) -> Viewing:
+        """A run that is just being prepared has no terminal yet: worth a moment's wait."""
+        if not self._held.run.order.terminal:
+            hint = f"`ags logs -f {self._held.run.name}` follows it"
+            raise AgsError("attach", cause="it works without a terminal", hint=hint)
+        surface = await asyncio.shield(self._surface)
+        assert isinstance(surface, Desk)
+        return Viewing.asked(surface.hub, request)
+
+    async def _enter(self, request: Mapping[str, object]) -> Viewing:
+        if self._sandbox is None:
+            cause = f"it is {self._held.run.state}, so nothing runs in its sandbox"
+            raise AgsError("open a shell", cause=cause)
+        room = await Room.open(self._sandbox)
+        self._rooms.append(room)
+        return Viewing.asked(room.hub, request)
+
+    async def _asked_to_stop(self, request: Mapping[str, object]) -> dict[str, object]:
+        self.stop("you", at_once=request.get("at_once") is True)
+        return {"state": self._held.run.state}
+
+    def stop(self, by: str, *, at_once: bool = False) -> None:
+        """In order: the agent is asked to end, and what it did is collected."""
+        self._stopped_by = self._stopped_by or f"stopped by {by}"
+        if self._sandbox is not None:
+            if self._ending is not None:
+                if not at_once:
+                    return  # to ask again must not give it more time
+                self._ending.cancel()
+            self._ending = asyncio.create_task(_end(self._sandbox, 0 if at_once else GRACE))
+        elif self._work is not None and (at_once or self._held.run.state != "collecting"):
+            self._work.cancel()
+
+    def _verdict(self, ending: Ending) -> State:
+        if self._stopped_by:
+            return "stopped"
+        return "done" if ending.code == 0 else "failed"
+
+    def _note_ending(self, ending: Ending) -> None:
+        why = self._stopped_by or ending.stopped_by
+        self._held.save(replace(self._held.run, exit_code=ending.code, stopped_by=why))
+
+    def _to(self, state: State) -> None:
+        self._held.save(runs.moved(self._held.run, state, runs.now()))
+        self._log.write("status", state=state)
+        self.reached(state)
+
+    def _finish(self, state: State, *notes: str) -> None:
+        """The log first: whoever sees the run ended finds all of it there.
+
+        And the record in one step: on a full disk only the last save has room.
+        """
+        self.reached("ending")
+        run = self._held.run
+        why = run.stopped_by or self._stopped_by
+        self._log.write("status", state=state, exit_code=run.exit_code, stopped_by=why)
+        self._log.sync()
+        run = replace(run, stopped_by=why, notes=(*run.notes, *notes))
+        self._held.save(runs.moved(run, state, runs.now()))
+
+    def _fail(self, error: AgsError) -> None:
+        said = {"what": error.what, "cause": error.cause, "hint": error.hint}
+        subject = str(error.subject) if error.subject else ""
+        self._log.write("system", text=f"cannot {error.what}", subject=subject, error=said)
+        cause = f": {error.cause}" if error.cause else ""
+        self._finish("failed", f"cannot {error.what}{cause}")
+
+    def _tell(self, text: str) -> None:
+        self._log.write("system", text=text)
+        self._note(text)
+
+    def _note(self, text: str) -> None:
+        run: Run = self._held.run
+        self._held.save(replace(run, notes=(*run.notes, text)))
+
+    def reached(self, point: str) -> None:
+        """Nothing; crash tests put something here."""
+
+
+async def _end(sandbox: Sandbox, grace: float) -> None:
+    if grace:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            sandbox.signal(number, group=True)
+        await asyncio.sleep(grace)
+    await sandbox.kill()
+
+
+def command(ags_home: Path, run_id: str) -> tuple[str, ...]:
+    """How a supervisor is started; its lock goes along as descriptor LOCK."""
+    return (sys.executable, "-I", "-m", "ags.supervisor", os.fspath(ags_home), run_id)

@@ -1,0 +1,78 @@
+"""A run, and all that its ground is made with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ags import identity
+from ags.backends import backend
+from ags.backends.base import Backend, Streams
+from ags.config.load import load, settings_folder
+from ags.frozen import frozen
+from ags.model import Ending, Plan
+from ags.prepare import Preparer
+from ags.runs import Held, Result, Run
+from ags.workspace import diff
+from ags.workspace.git import Repository
+
+Tell = Callable[[str], None]
+
+
+@frozen
+class Site:
+    """A run, and what its ground is made with."""
+
+    held: Held
+    ags_home: Path
+    home: Path
+    backend: Backend
+    preparer: Preparer
+    tell: Tell
+
+    @property
+    def run(self) -> Run:
+        return self.held.run
+
+    @property
+    def git_folder(self) -> Path:
+        return self.ags_home / "git" / self.run.id
+
+    @property
+    def worktrees(self) -> Path:
+        return self.ags_home / "worktrees"
+
+    async def run_inside(self, plan: Plan, stdin: int, stdout: int, stderr: int) -> Ending:
+        """A script of ours, in a sandbox like the agent's."""
+        sandbox = await self.backend.launch(plan, Streams(stdin, stdout, stderr))
+        try:
+            await sandbox.release()
+            return await sandbox.wait()
+        except BaseException:
+            await sandbox.kill()
+            raise
+
+
+def site(held: Held, ags_home: Path, environ: Mapping[str, str], home: Path, tell: Tell) -> Site:
+    """With the settings as they are now."""
+    order = held.run.order
+    settings = load(order.config, environ, home)
+    preparer = Preparer(environ, home, ags_home, settings, settings_folder(environ, home), tell)
+    made_with = backend(order.backend or settings.sandbox.backend)
+    return Site(held, ags_home, home, made_with, preparer, tell)
+
+
+async def store_diff(held: Held, project: Repository, base: str, commit: str) -> Result:
+    """The whole diff as a patch beside the record, and its size."""
+    stored, new = held.run_dir / "result.patch", held.run_dir / "result.patch.new"
+    new.unlink(missing_ok=True)
+    await diff.write_patch(project, base, commit, new)
+    os.replace(new, stored)
+    stat = (await diff.diff(project, base, commit, diff.Caps(lines=0))).stat()
+    return Result(commit, stat.files, stat.additions, stat.deletions)
+
+
+def person_home(project: Repository, home: Path) -> Path:
+    """Whose global git settings count: started as root, those of the project's owner."""
+    return identity.resolve(os.stat(project.git_dir), home).home

@@ -240,9 +240,16 @@ class Engine(Shelf):
             held.save(runs.moved(held.run, state, runs.now()))
         return held.run
 
-    async def remove(self, name: str, *, force: bool = False) -> Run:
-        """Take away all that is recorded as the run's own. Its branch stays."""
-        with runs.hold(self.run_dir(name)) as held:
+    async def remove(self, name: str, *, force: bool = False) -> Run | None:
+        """Take away all that is recorded as the run's own. Its branch stays.
+
+        Returns what it was; None, with `force`, for a run whose record cannot be read.
+        """
+        run_dir = self.run_dir(name)
+        if force and _is_damaged(run_dir):
+            self._discard(run_dir)
+            return None
+        with runs.hold(run_dir) as held:
             await self._make_sure(held, force=force)
             await self._unpin(held.run)
             self._clear(held)
@@ -251,6 +258,12 @@ class Engine(Shelf):
                 separate.remove(demo.parent, demo.name)
             runs.remove(self.ags_home, held)
             return held.run
+
+    def _discard(self, run_dir: Path) -> None:
+        """By its id, which names the folder of its git directory; a workspace it has stays."""
+        runs.discard(self.ags_home, run_dir)
+        if (self.ags_home / "git" / run_dir.name).exists():
+            separate.remove(self.ags_home / "git", run_dir.name)
 
     async def clean(self, name: str, *, force: bool = False) -> bool:
         """Take away an ended run's workspace; whether there was one."""
@@ -313,6 +326,14 @@ class Engine(Shelf):
             if (folder / name).exists():
                 separate.remove(folder, name)
         held.save(replace(run, workspace=None if run.mode == "separate" else run.workspace))
+
+
+def _is_damaged(run_dir: Path) -> bool:
+    try:
+        runs.load(run_dir)
+    except AgsError:
+        return True
+    return False
 
 
 def _is_gathered(run: Run) -> bool:

@@ -8,7 +8,7 @@ from ags import runs
 from ags.engine import Engine
 from ags.errors import AgsError
 from ags.frozen import frozen
-from ags.runs import Applied, Held, Run
+from ags.runs import Applied, Held, Move, Run
 from ags.store import Filter
 from ags.supervisor import inplace
 from ags.supervisor.site import person_home
@@ -56,9 +56,14 @@ async def apply(
         run = held.run
         base, commit = _span(run)
         _check_expected(run, commit, expected)
-        _check_not_applied(run, commit)
-        _check_nobody_there(engine, run)
         project = await git.find(run.project)
+        await _recover(held, project)
+        _check_not_applied(held.run, commit)
+        _check_nobody_there(engine, run)
+
+        def note(done: applying.Applied) -> None:
+            held.save(replace(held.run, moving=Move(_record(done), undoing=False)))
+
         done = await applying.apply(
             project,
             source=await _source(project, run, commit),
@@ -67,24 +72,27 @@ async def apply(
             how=how,
             message=_message(run),
             person=await git.identity(person_home(project, engine.home)),
+            about_to=note,
         )
-        if done.outcome == "nothing":
+        if done.outcome == "nothing" or held.run.moving is None:
             return None
-        record = Applied(done.outcome, done.ref, done.before, done.after, runs.now(), commit)
-        held.save(replace(run, applied=(*run.applied, record)))
-        return record
+        return _settled(held, held.run.moving)
 
 
 async def undo(engine: Engine, name: str) -> Applied:
     """Take the last apply back."""
     with runs.hold(engine.run_dir(name)) as held:
-        last = _last_applied(held.run)
         _check_nobody_there(engine, held.run)
-        if last.how == "in place":
+        project = None if held.run.mode == "inplace" else await git.find(held.run.project)
+        if project is not None and (undone := await _recover(held, project)):
+            return undone
+        last = _last_applied(held.run)
+        held.save(replace(held.run, moving=Move(last, undoing=True)))
+        if project is None:
             engine.notes += await inplace.undo(held.run, held.run_dir, engine.ags_home)
         else:
-            await applying.undo(await git.find(held.run.project), _to_undo(last))
-        return _note_undone(held, last)
+            await applying.undo(project, _made_with(last))
+        return _settled(held, Move(last, undoing=True))
 
 
 def _span(run: Run) -> tuple[str, str]:
@@ -152,13 +160,34 @@ def _last_applied(run: Run) -> Applied:
     return done[-1]
 
 
-def _to_undo(record: Applied) -> applying.Applied:
+async def _recover(held: Held, project: Repository) -> Applied | None:
+    """Bring an apply or undo that was killed to its end, or back. Returns an undo's end."""
+    if (move := held.run.moving) is None:
+        return None
+    if await applying.recover(project, _made_with(move.record), undoing=move.undoing):
+        done = _settled(held, move)
+        return done if move.undoing else None
+    held.save(replace(held.run, moving=None))
+    return None
+
+
+def _record(done: applying.Applied) -> Applied:
+    assert done.outcome != "nothing"
+    return Applied(done.outcome, done.ref, done.before, done.after, runs.now(), done.source)
+
+
+def _made_with(record: Applied) -> applying.Applied:
     assert record.after is not None and record.how != "in place"
     return applying.Applied(record.target, record.before, record.after, "", record.how)
 
 
-def _note_undone(held: Held, record: Applied) -> Applied:
-    undone = replace(record, undone=runs.now())
-    applied = tuple(undone if each == record else each for each in held.run.applied)
-    held.save(replace(held.run, applied=applied))
+def _settled(held: Held, move: Move) -> Applied:
+    """Nothing is under way any more: the record has it."""
+    if not move.undoing:
+        applied = (*held.run.applied, move.record)
+        held.save(replace(held.run, applied=applied, moving=None))
+        return move.record
+    undone = replace(move.record, undone=runs.now())
+    applied = tuple(undone if each == move.record else each for each in held.run.applied)
+    held.save(replace(held.run, applied=applied, moving=None))
     return undone

@@ -46,7 +46,7 @@ def agent(
 
 def bring(project: Checkout, into: str | None = None, how: How = "merge", **more: str) -> Applied:
     given = {"source": "agent--a", "base": "base", "message": "bring it in\n"} | more
-    return go(apply(project.repository, into=into, how=how, person=PERSON, **given))
+    return go(apply(project.repository, into=into, how=how, person=PERSON, **given))  # type: ignore[arg-type]
 
 
 def advance(project: Checkout, name: str = "other", content: str = "mine\n") -> str:

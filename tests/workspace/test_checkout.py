@@ -266,7 +266,7 @@ def test_a_worktree_that_was_deleted_holds_nothing_and_a_locked_one_does(project
     assert bring(project, into="side").work_tree is None
 
 
-def test_an_edit_made_while_git_gives_up_is_not_put_back(project: Checkout, tmp_path: Path) -> None:
+def test_an_edit_made_while_git_gives_up_is_notput_back(project: Checkout, tmp_path: Path) -> None:
     """The way back after a failure takes only what git itself had written."""
     from ags.workspace import checkout as module
 
@@ -278,7 +278,7 @@ def test_an_edit_made_while_git_gives_up_is_not_put_back(project: Checkout, tmp_
         project.write("file", "edited by the person\n")
         project.write("other", "age")  # what git had got to when it gave up
         project.write("new", "")
-        return await module._put_back(repository, changed)
+        return await module.put_back(repository, changed)
 
     assert go(fail_half_way()) == ["file"]
     assert (project.folder / "file").read_text() == "edited by the person\n"

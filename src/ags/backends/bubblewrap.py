@@ -161,7 +161,8 @@ async def _launch(
         try:
             if group:  # at once: the kernel takes its time for this, and bwrap mounts meanwhile
                 group.add(child.pid)
-            init = await asyncio.wait_for(_wait_ready(pipes), START_TIMEOUT)
+            async with asyncio.timeout(START_TIMEOUT):  # unlike wait_for, it loses no cancellation
+                init = await _wait_ready(pipes)
             command = processes.children(init)[0]
             if group:
                 group.hold((init, command))

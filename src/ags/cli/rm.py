@@ -9,6 +9,7 @@ import click
 from ags.cli.invocation import Invocation, engine_of
 from ags.engine import Engine
 from ags.errors import AgsError
+from ags.text import one_line
 
 
 @click.command(short_help="Remove runs; their branches stay.")
@@ -46,7 +47,7 @@ async def removed(engine: Engine, name: str, *, force: bool) -> bool:
     except AgsError as error:
         show(error)
         return False
-    kept = run.branch and run.left_at and run.project.exists()
-    stays = f"; {run.branch} stays" if kept else ""
-    print(f"removed {run.name}{stays}")
+    kept = run is not None and run.branch and run.left_at and run.project.exists()
+    stays = f"; {run.branch} stays" if run is not None and kept else ""
+    print(f"removed {run.name if run else one_line(name)}{stays}")
     return True

@@ -16,6 +16,7 @@ from ags.runs.record import (
     Mode,
     Moment,
     Mount,
+    Move,
     Order,
     Result,
     Run,
@@ -28,12 +29,11 @@ from ags.runs.record import (
     now,
     seconds,
 )
-from ags.runs.registry import check_free, create, relink, remove, sweep
+from ags.runs.registry import check_free, create, discard, relink, remove, sweep
 
 __all__ = [
-    "FINAL", "NEXT", "Applied", "Clock", "Damaged", "Held", "Mode", "Moment", "Mount", "Order",
-    "Result", "Run", "State", "Supervisor", "check_free", "checked_name", "create", "directory",
-    "duration", "find", "hold",
-    "ids", "is_alive", "load", "load_all", "load_with_facts", "moved", "new_id", "now", "relink",
-    "remove", "seconds", "sweep",
+    "FINAL", "NEXT", "Applied", "Clock", "Damaged", "Held", "Mode", "Moment", "Mount", "Move",
+    "Order", "Result", "Run", "State", "Supervisor", "check_free", "checked_name", "create",
+    "directory", "discard", "duration", "find", "hold", "ids", "is_alive", "load", "load_all",
+    "load_with_facts", "moved", "new_id", "now", "relink", "remove", "seconds", "sweep",
 ]  # fmt: skip

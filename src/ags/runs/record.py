@@ -89,6 +89,14 @@ class Applied:
 
 
 @frozen
+class Move:
+    """An apply or undo under way, noted before anything of the person's changes."""
+
+    record: Applied
+    undoing: bool
+
+
+@frozen
 class Mount:
     """A folder or file of the person's that the run sees, and the flag that asked for it."""
 
@@ -157,6 +165,7 @@ class Run:
     notes: tuple[str, ...] = ()
     result: Result | None = None
     applied: tuple[Applied, ...] = ()
+    moving: Move | None = None
     supervisor: Supervisor | None = None
     format: int = FORMAT
 

@@ -62,6 +62,23 @@ def remove(home: Path, held: Held) -> None:
     held.close()
 
 
+def discard(home: Path, run_dir: Path) -> None:
+    """Take away a run whose record cannot be read, and all names that lead to it."""
+    descriptor = open_lock(run_dir)
+    try:
+        if not flock(descriptor, 0):
+            cause = "somebody is at work on it"
+            raise AgsError("remove the run", subject=run_dir.name, cause=cause)
+        with _registry(home):
+            gone = home / "runs" / f".old-{run_dir.name}"
+            os.rename(run_dir, gone)
+            _tidy(home)
+    except OSError as error:
+        raise records.write_error("remove the run", run_dir, error) from error
+    finally:
+        os.close(descriptor)
+
+
 def sweep(home: Path, among: Iterable[str] | None = None, clock: Clock = now) -> list[Run]:
     """Runs that nobody tends any more but that had not ended become `interrupted`.
 

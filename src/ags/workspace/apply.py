@@ -10,7 +10,7 @@ attributes only those at the top of the person's own branch count, for git's bui
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias
 
@@ -93,6 +93,7 @@ async def apply(
     how: How = "merge",
     message: str,
     person: Mapping[str, str],
+    about_to: Callable[[Applied], None] = lambda applied: None,
 ) -> Applied:
     """Bring `source` (a branch or commit, begun at `base`) onto `into` or the current branch.
 
@@ -100,6 +101,7 @@ async def apply(
     commit of what lies between `base` and `source`, wherever the branch has gone since. `patch`
     makes none: index and files of the checkout get the change, and the branch stays.
     `person` has `user.name` and `user.email`; those set in the repository itself come first.
+    `about_to` is told what will be, before anything of the person's changes: see `recover`.
     """
     target = await _target(repository, into)
     theirs = await git.resolve(repository, source)
@@ -119,10 +121,14 @@ async def apply(
         if step is None:
             cause = "no work tree has this branch checked out, so there are no files to change"
             raise AgsError("apply", subject=target.name, cause=cause, hint="leave out --patch")
+        outcome = "patch"
+    done = Applied(target.ref, target.old, after, theirs, outcome, place)
+    about_to(done)
+    if outcome == "patch" and step is not None:
         await step.take()
-        return Applied(target.ref, target.old, after, theirs, "patch", place)
-    await _advance(repository, step, target, after, f"ags apply: {outcome} {theirs}")
-    return Applied(target.ref, target.old, after, theirs, outcome, place)
+    else:
+        await _advance(repository, step, target, after, f"ags apply: {outcome} {theirs}")
+    return done
 
 
 async def undo(repository: Repository, applied: Applied) -> None:
@@ -145,6 +151,30 @@ async def undo(repository: Repository, applied: Applied) -> None:
         await step.take()
         return
     await _advance(repository, step, target, applied.before, f"ags undo: {applied.outcome}")
+
+
+async def recover(repository: Repository, applied: Applied, *, undoing: bool = False) -> bool:
+    """After a kill in the midst of apply or undo: whether it came to its end.
+
+    If not, what of the person's files had changed already is taken back.
+    """
+    old, new = (applied.before, applied.after)[:: -1 if undoing else 1]
+    moves = applied.outcome != "patch"
+    if moves and await _at(repository, applied.ref) == new:
+        return True
+    held = await checkout.holder(repository, applied.ref)
+    if held is None:
+        return False
+    async with scratch(repository) as bare:
+        before, after = old or await _empty_tree(bare), new or await _empty_tree(bare)
+        there = await checkout.changes(bare, before, after)
+        back = await checkout.changes(bare, after, before)
+    if not await checkout.is_at(held, after):
+        await checkout.put_back(held, there)
+        return False
+    if moves:
+        await checkout.move(held, back, after, before, _git(held) + " status")
+    return not moves
 
 
 async def _target(repository: Repository, into: str | None) -> _Target:

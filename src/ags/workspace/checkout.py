@@ -238,14 +238,20 @@ async def move(
     if moved.code == 0:
         return
     said = moved.stderr.decode(errors="replace").strip().removeprefix("error: ")
-    left = await _put_back(held, changed)
+    left = await put_back(held, changed)
     half = f"; left half-way: {_some(left)}" if left else ""
     raise NotTaken(
         "update the work tree", subject=held.work_tree, cause=one_line(said) + half, hint=command
     )
 
 
-async def _put_back(held: Repository, changed: list[RawChange]) -> list[str]:
+async def is_at(held: Repository, tree: str) -> bool:
+    """Whether the index is that of a commit or tree."""
+    look = ("diff-index", "--cached", "--quiet", "--ignore-submodules=all", tree)
+    return (await git.run(held, *look, check=False)).code == 0
+
+
+async def put_back(held: Repository, changed: list[RawChange]) -> list[str]:
     """After git gave up half-way, as on a full disk: undo what it wrote, and only that.
 
     A file is git's if it is missing or holds the beginning of what git was to write there. The

@@ -13,15 +13,16 @@ from ags.runs import Order, Run
 from tests.faults.workshop import Workshop
 
 
-def session(workshop: Workshop, script: str, folder: Path | None = None, name: str = "here") -> Run:
-    order = Order(arguments=("-c", script))
+def session(
+    workshop: Workshop, script: str, folder: Path | None = None, *, kill_at: str = ""
+) -> Run:
     wish = replace(
-        workshop.wish(name, ""),
+        workshop.wish("here", ""),
         mode="inplace",
-        order=order,
+        order=Order(arguments=("-c", script)),
         folder=folder or workshop.project.folder,
     )
-    return workshop.does(workshop.engine().start(wish))
+    return workshop.does(workshop.engine(kill_at, "kill").start(wish))
 
 
 def test_files_change_in_place_and_commits_move_the_branch(workshop: Workshop) -> None:
@@ -109,3 +110,27 @@ def test_the_home_is_no_workspace(workshop: Workshop, place: str) -> None:
     with pytest.raises(AgsError, match="it is or contains"):
         session(workshop, "true", workshop.place / place)
     assert not (workshop.ags_home / "runs").exists()
+
+
+POINTS = "preparing created prepared launched released collecting collected ending"
+
+
+@pytest.mark.parametrize("point", POINTS.split())
+def test_killed_at_any_point_nothing_of_the_persons_is_lost(workshop: Workshop, point: str) -> None:
+    before = workshop.project.state()
+    script = "echo a >> file; git add file; git commit -qm agents; echo b > new"
+    run = session(workshop, script, kill_at=point)
+    workshop.untended(run)
+    workshop.nothing_runs(run)
+    workshop.engine().sweep()
+    assert workshop.load(run).state == "interrupted"
+    assert not (workshop.project.folder / ".git/index.lock").exists()
+    gathered = workshop.does(workshop.engine().gather("here"))
+    if gathered.started is not None:
+        workshop.does(review.undo(workshop.engine(), "here"))
+    refs, *rest = workshop.project.state()
+    theirs = [line for line in refs.split("\n") if "/ags/" not in line and "agent--" not in line]
+    assert ("\n".join(theirs), *rest) == before
+    workshop.does(workshop.engine().remove("here"))
+    assert workshop.traces(run) == []
+    workshop.check_sound()

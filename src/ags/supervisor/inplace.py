@@ -86,14 +86,22 @@ class InPlace:
             return None
         place = await place_of(run, site.held.run_dir, site.ags_home)
         began = read(place.folder / BEGAN, Start)
-        ended = await inplace.finish(place, began, site.run_inside, plan)
-        records.replace_file(place.folder / ENDED, records.encode(ended))
+        ended = await self._finish(place, began, plan)
         for note in ended.notes:
             site.tell(note)
         if ended.moved is not None:
             site.tell(f"its commits are on {ended.moved.ref.removeprefix('refs/heads/')}")
         site.held.save(self._applied(began, ended))
         return await store_diff(site.held, place.project, began.commit, ended.commit)
+
+    async def _finish(self, place: Place, began: Start, plan: Plan) -> Finish:
+        """Once: a second look would not know what the first one moved."""
+        noted = place.folder / ENDED
+        if noted.exists():
+            return read(noted, Finish)
+        ended = await inplace.finish(place, began, self._site.run_inside, plan)
+        records.replace_file(noted, records.encode(ended))
+        return ended
 
     def _applied(self, began: Start, ended: Finish) -> Run:
         """What it did is where it belongs already; noted, for undo."""

@@ -20,6 +20,7 @@ LAYERS = (
     ("proc",),
     (
         "config",
+        "egress",
         "events",
         "host",
         "identity",

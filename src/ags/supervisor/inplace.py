@@ -39,10 +39,9 @@ class InPlace:
         where = await private.position(project)
         branch = f"agent--{run.name}"
         site.held.save(replace(run, project=top, order=order, workspace=top, branch=branch))
-        site.git_folder.parent.mkdir(mode=0o700, exist_ok=True)
         made = await private.build(
             project,
-            into=site.git_folder,
+            into=site.made_git_folder(),
             branch=branch,
             base=where.commit,
             run=run.id,

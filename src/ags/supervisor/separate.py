@@ -30,10 +30,9 @@ class Separate:
         check_reachable(site.ags_home, project.owner)
         workspace = site.worktrees / run.name
         site.held.save(replace(run, workspace=workspace))
-        site.git_folder.parent.mkdir(mode=0o700, exist_ok=True)
         made = await private.build(
             project,
-            into=site.git_folder,
+            into=site.made_git_folder(),
             branch=run.branch,
             base=run.base,
             run=run.id,

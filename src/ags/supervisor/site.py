@@ -39,6 +39,11 @@ class Site:
     def git_folder(self) -> Path:
         return self.ags_home / "git" / self.run.id
 
+    def made_git_folder(self) -> Path:
+        """Where it may be made. Not closed to others: the run may be of another user's project."""
+        self.git_folder.parent.mkdir(mode=0o711, exist_ok=True)
+        return self.git_folder
+
     @property
     def worktrees(self) -> Path:
         return self.ags_home / "worktrees"

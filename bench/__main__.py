@@ -20,6 +20,9 @@ BENCHES = {
     "exec": "`ags exec -- true` as a person types it",
     "verbs": "the verbs that only look something up",
     "inside": "what work costs inside",
+    "workspace": "a workspace of its own for a run",
+    "collect": "from the end of a run to its stored diff",
+    "log": "what one run can write to its log, and a reader can follow",
 }
 
 

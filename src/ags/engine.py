@@ -27,7 +27,7 @@ from ags.shelf import Shelf
 from ags.supervisor import process
 from ags.supervisor.ground import ground
 from ags.supervisor.site import site
-from ags.workspace import git, private, separate, temporary
+from ags.workspace import git, private, separate, spare, temporary
 from ags.workspace.git import Repository
 
 PATIENCE = 60.0
@@ -273,6 +273,13 @@ class Engine(Shelf):
             await self._make_sure(held, force=force)
             self._clear(held)
             return True
+
+    def spares(self) -> tuple[Path, ...]:
+        """The checkouts that are kept ready for runs to come."""
+        return tuple((self.ags_home / "spares").glob("*/[0-9a-f]*-*"))
+
+    def forget_spares(self) -> None:
+        spare.forget(self.ags_home / "spares")
 
     async def _make_sure(self, held: Held, *, force: bool) -> None:
         """That nothing is lost which is nowhere else."""

@@ -190,6 +190,28 @@ def test_a_garbage_collection_of_the_persons_takes_nothing_from_a_run(workshop: 
     workshop.check_sound()
 
 
+def test_a_large_project_has_a_checkout_ready_for_the_next_run(workshop: Workshop) -> None:
+    for number in range(3000):
+        workshop.project.write(f"many/{number // 100}/{number}", f"{number}\n")
+    workshop.project.commit("many files")
+    engine = workshop.engine()
+    first = workshop.start("first", "until [ -e go ]; do sleep 0.05; done; git status --short")
+    (ready,) = wait_for("a spare", engine.spares)
+    (workshop.ags_home / "worktrees/first/go").touch()
+    assert workshop.ended(first).state == "done"
+    inode = (ready / "tree").stat().st_ino
+    goal = (
+        "stat -c %i .; git status --short; echo x >> many/0/1; rm many/1/100; git mv many/2 moved"
+    )
+    second = workshop.ended(workshop.start("second", goal))
+    said = [event.fields["text"] for event in workshop.events(second) if event.kind == "output"]
+    assert said == [str(inode)], "another folder than the one that was ready, or it is not clean"
+    changed = workshop.project.ask("diff", "--name-status", f"{second.base}", "agent--second")
+    assert changed.count("R100") == 100 and "M\tmany/0/1" in changed and "D\tmany/1/100" in changed
+    engine.forget_spares()
+    assert engine.spares() == ()
+
+
 def test_an_agent_on_the_persons_own_branch_name_moves_nothing_of_theirs(
     workshop: Workshop,
 ) -> None:

@@ -43,12 +43,18 @@ def command(invocation: Invocation, everything: bool, force: bool, dry_run: bool
     """
     with engine_of(invocation) as engine:
         found = [run for run in _ended(engine) if everything or _made_for(engine, run)]
-        if not found:
+        spares = engine.spares()
+        if not found and not spares:
             print("nothing to remove")
         if dry_run:
             for run in found:
                 print(f"would remove {_what(engine, run, everything=everything)}")
+            for spare in spares:
+                print(f"would remove a checkout kept ready: {one_line(str(spare))}")
             return 0
+        engine.forget_spares()
+        if spares:
+            print(f"removed {len(spares)} checkouts that were kept ready")
         remove = removed if everything else _cleaned
         return asyncio.run(_clean(engine, found, remove, force=force))
 

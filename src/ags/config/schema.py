@@ -175,6 +175,7 @@ class Workspace:
     hard_links: Annotated[HardLinks, one_of(get_args(HardLinks))] = "unshare"
     copy: Annotated[tuple[PurePosixPath, ...], each(text(_copied))] = ()
     setup: Annotated[str, text(str)] = ""
+    spare: Annotated[bool, switch] = True
 
 
 @frozen

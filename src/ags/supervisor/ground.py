@@ -27,6 +27,9 @@ class Ground(Protocol):
     async def settle(self, plan: Plan) -> None:
         """The last touches inside the sandbox, before the agent is let in."""
 
+    async def meanwhile(self) -> None:
+        """While the agent works: what lets the next start be quicker. Ended when the agent has."""
+
     async def collect(self, plan: Plan) -> Result | None:
         """Bring back what the agent did, and store the diff. None: there was nothing to compare."""
 

@@ -79,6 +79,9 @@ class InPlace:
         for note in began.notes:
             self._site.tell(note)
 
+    async def meanwhile(self) -> None:
+        """Nothing: the next one starts where this one ends."""
+
     async def collect(self, plan: Plan) -> Result | None:
         site, run = self._site, self._site.run
         if run.workspace is None:

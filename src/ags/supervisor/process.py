@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -109,7 +109,7 @@ class Supervisor:
         self._keep_plan(prepared)
         await where.settle(prepared.plan)
         self.reached("prepared")
-        ending = await self._agent_at_work(prepared, program, place)
+        ending = await self._agent_at_work(prepared, program, place, where)
         self._to("collecting")
         self._note_ending(ending)
         for warning in prepared.warnings():
@@ -138,7 +138,9 @@ class Supervisor:
             self._tell(note)
         self._held.save(replace(self._held.run, weakenings=plan.weakenings, limits=plan.limits))
 
-    async def _agent_at_work(self, prepared: Prepared, program: Agent, place: Site) -> Ending:
+    async def _agent_at_work(
+        self, prepared: Prepared, program: Agent, place: Site, where: Ground
+    ) -> Ending:
         terminal = self._held.run.order.terminal
         surface: Surface = Desk(self._log) if terminal else Output(program, self._log)
         with contextlib.closing(surface):
@@ -155,7 +157,8 @@ class Supervisor:
                 await sandbox.release()
                 self._surface.set_result(surface)
                 self.reached("released")
-                return await surface.accompany(sandbox)
+                async with _beside(where.meanwhile()):
+                    return await surface.accompany(sandbox)
             except BaseException:
                 await sandbox.kill()
                 raise
@@ -239,6 +242,17 @@ class Supervisor:
 
     def reached(self, point: str) -> None:
         """Nothing; crash tests put something here."""
+
+
+@contextlib.asynccontextmanager
+async def _beside(work: Coroutine[object, object, None]) -> AsyncIterator[None]:
+    """Something that nobody waits for, and that may fail, as long as this lasts."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def _end(sandbox: Sandbox, grace: float) -> None:

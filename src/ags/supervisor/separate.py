@@ -12,9 +12,12 @@ from ags.model import KIB, Plan
 from ags.prepare import Request
 from ags.runs import Result
 from ags.supervisor.site import Site, person_home, store_diff
-from ags.workspace import bring, collect, git, private, separate
+from ags.workspace import bring, collect, git, private, separate, spare
 from ags.workspace.git import Repository
 from ags.workspace.tree import Owner
+
+LARGE = 128 * KIB
+"""Of an index: with some 1,500 files a checkout takes long enough to keep one ready."""
 
 
 class Separate:
@@ -22,6 +25,7 @@ class Separate:
 
     def __init__(self, site: Site) -> None:
         self._site = site
+        self._is_large = False
 
     async def create(self) -> None:
         site, run = self._site, self._site.run
@@ -30,7 +34,7 @@ class Separate:
         check_reachable(site.ags_home, project.owner)
         workspace = site.worktrees / run.name
         site.held.save(replace(run, workspace=workspace))
-        made = await private.build(
+        building = private.build(
             project,
             into=site.made_git_folder(),
             branch=run.branch,
@@ -39,8 +43,13 @@ class Separate:
             workspace=workspace,
             home=person_home(project, site.home),
         )
-        await separate.create(
-            project, name=run.name, base=run.base, worktrees=site.worktrees, git_dir=made.git_dir
+        made = await spare.create(
+            building,
+            project,
+            name=run.name,
+            base=run.base,
+            worktrees=site.worktrees,
+            spares=site.spares,
         )
         for each in made.left_out:
             site.tell(each)
@@ -87,6 +96,13 @@ class Separate:
                 site.tell(each)
         await self._set_up(plan)
         separate.settle(git_dir)
+        self._is_large = (git_dir / "index").lstat().st_size >= LARGE
+
+    async def meanwhile(self) -> None:
+        run, wanted = self._site.run, self._site.preparer.settings.workspace.spare
+        if self._is_large and wanted and run.base is not None:
+            project = await git.find(run.project)
+            await spare.prepare(project, base=run.base, spares=self._site.spares)
 
     async def _set_up(self, plan: Plan) -> None:
         setup = self._site.preparer.settings.workspace.setup

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -48,6 +49,10 @@ class Site:
     def worktrees(self) -> Path:
         return self.ags_home / "worktrees"
 
+    @property
+    def spares(self) -> Path:
+        return self.ags_home / "spares"
+
     async def run_inside(self, plan: Plan, stdin: int, stdout: int, stderr: int) -> Ending:
         """A script of ours, in a sandbox like the agent's."""
         sandbox = await self.backend.launch(plan, Streams(stdin, stdout, stderr))
@@ -72,9 +77,12 @@ async def store_diff(held: Held, project: Repository, base: str, commit: str) ->
     """The whole diff as a patch beside the record, and its size."""
     stored, new = held.run_dir / "result.patch", held.run_dir / "result.patch.new"
     new.unlink(missing_ok=True)
-    await diff.write_patch(project, base, commit, new)
+    _, found = await asyncio.gather(
+        diff.write_patch(project, base, commit, new),
+        diff.diff(project, base, commit, diff.Caps(lines=0)),
+    )
     os.replace(new, stored)
-    stat = (await diff.diff(project, base, commit, diff.Caps(lines=0))).stat()
+    stat = found.stat()
     return Result(commit, stat.files, stat.additions, stat.deletions)
 
 

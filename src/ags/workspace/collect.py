@@ -70,12 +70,17 @@ else
     fi
 fi
 enter() {
+    # A folder may have become a link: what git knows of behind it is gone.
     xargs -0 -r sh -c 'for path; do
-        if [ "${path%/}" = "$path" ] && { [ -L "$path" ] || [ ! -e "$path" ] || [ -d "$path" ] ||
+        way=$path behind=
+        while [ "${way%/*}" != "$way" ]; do way=${way%/*}; [ ! -L "$way" ] || behind=1; done
+        if [ "$behind" ]; then printf "%s\0" "$path" >&5
+        elif [ "${path%/}" = "$path" ] && { [ -L "$path" ] || [ ! -e "$path" ] || [ -d "$path" ] ||
             { [ -f "$path" ] && [ -r "$path" ]; }; }
         then printf "%s\0" "$path" >&3
         else printf "%s\0" "$path" >&4; fi
-    done' ags < $list 3> /tmp/ags-in 4> $out &&
+    done' ags < $list 3> /tmp/ags-in 4> $out 5> /tmp/ags-behind &&
+    git update-index --force-remove -z --stdin < /tmp/ags-behind >&2 &&
     git update-index --add --remove --replace -z --stdin < /tmp/ags-in >&2 &&
     git update-index --force-remove -z --stdin < $out >&2 && cat $out >> $named
 }
@@ -259,6 +264,8 @@ async def move_branch(project: Repository, branch: str, commit: str, expected: s
         await git.run(project, "update-ref", "-m", "ags: collected", ref, commit, old)
     except ProcessError as error:
         there = await git.run(project, "rev-parse", "--verify", "--quiet", ref, check=False)
+        if there.text.strip() == commit:  # put there by one of us who was killed right after
+            return
         taken = there.text.strip() not in ("", expected)
         raise AgsError(
             "make the branch",
@@ -348,9 +355,9 @@ async def is_ancestor(project: Repository, one: str, other: str) -> bool:
 
 async def _describe(work: Work, commit: str, left_out: tuple[str, ...]) -> Collected:
     flags = ("--name-only", "--no-renames", "--no-ext-diff", "--no-textconv")
-    changed, counted, on_base = await asyncio.gather(
+    changed, counted = await asyncio.gather(
         git.run(work.project, "diff-tree", "-r", "-z", *flags, work.base, commit),
-        git.run(work.project, "rev-list", "--count", commit, "--not", work.base),
-        is_ancestor(work.project, work.base, commit),
+        git.run(work.project, "rev-list", "--left-right", "--count", f"{work.base}...{commit}"),
     )
-    return Collected(commit, changed.stdout.count(b"\0"), int(counted.text), on_base, left_out)
+    lost, new = map(int, counted.text.split())
+    return Collected(commit, changed.stdout.count(b"\0"), new, lost == 0, left_out)

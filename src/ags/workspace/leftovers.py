@@ -88,8 +88,10 @@ if [ -s $list ]; then
     export GIT_INDEX_FILE=/tmp/ags-index
     # With its time: by that git knows which files it cannot tell by theirs.
     if [ -e "$own" ]; then cp -p "$own" "$GIT_INDEX_FILE" || exit; fi
-    git add --all --sparse -- ':(top)' >&2 || exit
-    tree=$(git write-tree) || exit
+    # Not `add --all`, which would look for all of them once more.
+    git update-index --add --remove --replace -z --stdin < $list-paths >&2 || exit
+    # Without a look for every object of every folder that changed: a bundle needs them all anyway.
+    tree=$(git write-tree --missing-ok) || exit
     if [ "$tree" != "$2" ]; then
         head=$(git commit-tree -p "$1" -m "$message" "$tree") || exit
         printf 'update HEAD %s\nupdate refs/ags/result %s\n' "$head" "$head" |

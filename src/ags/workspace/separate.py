@@ -33,6 +33,14 @@ DEEPEST = 100
 # As many of git's workers as there are processors, once that gains more than starting them takes.
 PARALLEL = ("-c", "checkout.workers=0", "-c", "checkout.thresholdForParallelism=2000")
 
+
+def workers() -> tuple[str, ...]:
+    """They take half as much processor time again, which is only a gain where some is left."""
+    # Who runs right now; unlike the load, without those who wait for a disk.
+    running = Path("/proc/loadavg").read_text().split()[3].partition("/")[0]
+    return PARALLEL if int(running) <= (os.cpu_count() or 1) else ()
+
+
 # Files are removed first, because git does not write anew what looks unchanged. A filter that
 # fails or is missing leaves a file as it is in the repository; one that breaks git does so for
 # all files, and is told.
@@ -89,7 +97,7 @@ async def create_beside(
 async def _create(project: Repository, name: str, base: str, worktrees: Path, index: Path) -> Path:
     workspace = reserve(worktrees, name)
     try:
-        await fill(project, base, workspace, index)
+        await fill(project, base, workspace, index, workers())
     except BaseException as error:
         remove(worktrees, name)
         if isinstance(error, ProcessError):
@@ -103,14 +111,13 @@ async def fill(
     base: str,
     workspace: Path,
     index: Path,
-    *,
-    workers: Sequence[str] = PARALLEL,
+    options: Sequence[str] = (),
 ) -> None:
     """Check `base` out to a new, empty folder."""
     _furnish(workspace, project.owner)
     await git.run(
         replace(project, work_tree=workspace),
-        *(*workers, "read-tree", "-u", "--reset", base),
+        *(*options, "read-tree", "-u", "--reset", base),
         env={"GIT_INDEX_FILE": str(index)},
         timeout=MOST_SECONDS,
     )
@@ -123,10 +130,12 @@ def settle(git_dir: Path) -> bool:
     since without a trace. Once that second is over and nobody but us was there, none has.
     """
     index = git_dir / "index"
-    second = int(index.stat().st_mtime)
-    if time.time() < second + 1.01:  # the kernel's clock for files lags a little
+    facts = index.lstat()  # a filter had the directory, and may have put a link there
+    second = int(facts.st_mtime)
+    # The kernel's clock for files lags a little.
+    if not stat.S_ISREG(facts.st_mode) or time.time() < second + 1.01:
         return False
-    os.utime(index, (second + 1, second + 1))
+    os.utime(index, (second + 1, second + 1), follow_symlinks=False)
     return True
 
 
@@ -239,7 +248,8 @@ def reserve(worktrees: Path, name: str) -> Path:
     _check(name)
     workspace = worktrees / name
     try:
-        worktrees.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # When root works for another, that one's git must get here.
+        worktrees.mkdir(mode=0o711, parents=True, exist_ok=True)
         workspace.mkdir(mode=0o755)
     except OSError as error:
         raise _not_made(workspace, error) from error

@@ -169,7 +169,7 @@ async def _bring(
         ),
         git.run(
             replace(project, work_tree=workspace),
-            *(*separate.PARALLEL, "read-tree", "-m", "-u", spare.commit, base),
+            *(*separate.workers(), "read-tree", "-m", "-u", spare.commit, base),
             env={"GIT_INDEX_FILE": str(git_dir / "index")},
             timeout=separate.MOST_SECONDS,
         ),
@@ -186,8 +186,8 @@ async def _make(project: Repository, base: str, place: Path) -> None:
         (making / "tree").mkdir(mode=0o755)
         if os.geteuid() == 0:
             os.chown(making, project.owner.uid, project.owner.gid)
-        # One at a time: the other processors are the agent's.
-        await separate.fill(project, base, making / "tree", making / "index", workers=())
+        # Without workers: the other processors are the agent's.
+        await separate.fill(project, base, making / "tree", making / "index")
         making.rename(place / f"{base}-{token}")
         os.utime(place)
     except OSError as error:

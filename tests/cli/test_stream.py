@@ -103,9 +103,17 @@ def test_an_error_of_ours_says_what_why_and_what_to_do() -> None:
     ]
 
 
+def test_a_refused_request_names_host_and_reason() -> None:
+    refused = {"allowed": False, "host": "a.example", "port": 443, "reason": "not-listed"}
+    assert rendered(("egress", refused)) == ["── network: a.example refused (not-listed)"]
+    told = refused | {"port": 8080, "method": "GET", "path": "/x\x1b[2J"}
+    (line,) = rendered(("egress", told))
+    assert line.startswith("── network: a.example:8080 GET /x") and "\x1b" not in line
+
+
 def test_kinds_without_a_form_of_their_own_are_one_line() -> None:
     assert rendered(("usage", {"input": 10, "output": 5})) == ["── usage: input 10, output 5"]
-    assert rendered(("egress", {"text": "refused"})) == ["── egress: refused"]
+    assert rendered(("hook", {"text": "denied"})) == ["── hook: denied"]
     assert rendered(("ask", {"text": "may it?"})) == ["── asks: may it?"]
     assert rendered(("from-the-future", {"a": 1})) == ["── from-the-future: a 1"]
 

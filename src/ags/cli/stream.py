@@ -43,6 +43,7 @@ class Stream:
             "status": self._status,
             "system": self._system,
             "ask": self._ask,
+            "egress": self._egress,
         }
 
     def render(self, event: Event) -> list[str]:
@@ -125,6 +126,13 @@ class Stream:
         size = f": {changes(*sizes)}" if all(type(each) is int for each in sizes) else ""  # type: ignore[arg-type]
         branch = f", on {one_line(_words(fields['branch']))}" if fields.get("branch") else ""
         yield self._paint(f"── {text}{subject}{size}{branch}", "dim")
+
+    def _egress(self, fields: Mapping[str, Any]) -> Iterator[str]:
+        host, reason = (one_line(_words(fields.get(key))) for key in ("host", "reason"))
+        port = f":{fields['port']}" if fields.get("port") not in (None, 443) else ""
+        what = " ".join(one_line(_words(fields.get(key))) for key in ("method", "path")).strip()
+        told = f"── network: {host}{port}{f' {what}' if what else ''} refused ({reason})"
+        yield self._paint(cut(told, WIDEST), "yellow")
 
     def _ask(self, fields: Mapping[str, Any]) -> Iterator[str]:
         yield self._paint(f"── asks: {_brief(fields)}", "yellow", "bold")

@@ -27,7 +27,7 @@ MOST_WAITING = 1 * MIB
 MOST_TYPED = 64 * KIB
 NUDGE = 0.1
 """Seconds a program gets to see the other size: if it is back by then, many draw nothing."""
-MOST_NUDGES = 5
+MOST_NUDGES = 20
 """The other size stays for so many times that, as long as the program has drawn nothing."""
 LAST_WORDS = 2.0
 """Seconds for the rest of the output to come, and for a viewer to take the end."""

@@ -111,13 +111,21 @@ class Mask:
 
 
 @frozen
+class Cover:
+    """A made-up read-only file in the place of one that earlier steps put there."""
+
+    target: PurePosixPath
+    content: bytes
+
+
+@frozen
 class ReadOnly:
     """From here on nobody writes to the mount at `target`; mounts below it keep their own mode."""
 
     target: PurePosixPath
 
 
-MountStep = Bind | Tmpfs | Directory | Text | Link | Proc | Dev | Mask | ReadOnly
+MountStep = Bind | Tmpfs | Directory | Text | Link | Proc | Dev | Mask | Cover | ReadOnly
 
 
 @frozen

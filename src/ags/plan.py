@@ -11,6 +11,7 @@ from ags.frozen import frozen
 from ags.host import Entry, Host
 from ags.model import (
     Bind,
+    Cover,
     Dev,
     Directory,
     Identity,
@@ -37,6 +38,23 @@ class Sizes:
 
 
 @frozen
+class Network:
+    """What a command finds of the fence. Without one there is no network at all."""
+
+    nameserver: str
+    bundle: bytes
+    """Trusted CAs, the fence's own among them, as PEM ..."""
+    truststore: bytes
+    """... and as Java has them."""
+    covers: tuple[PurePosixPath, ...] = ()
+    """Files of the system that the bundle takes the place of."""
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+BUNDLE, TRUSTSTORE = PurePosixPath("/etc/ags/ca.pem"), PurePosixPath("/etc/ags/cacerts")
+
+
+@frozen
 class Spec:
     """What is asked for, with every path already judged and resolved."""
 
@@ -56,6 +74,7 @@ class Spec:
     gitconfig: str = ""
     hostname: str = "ags"
     ptrace: bool = False
+    network: Network | None = None
     weakenings: tuple[Weakening, ...] = ()
 
 
@@ -117,7 +136,7 @@ def _etc(spec: Spec, host: Host) -> Iterator[MountStep]:
         f"127.0.0.1 localhost {spec.hostname}\n::1 localhost {spec.hostname}\n".encode(),
     )
     yield Text(etc / "hostname", f"{spec.hostname}\n".encode())
-    yield Text(etc / "resolv.conf", b"# The sandbox has no network.\n")
+    yield Text(etc / "resolv.conf", _resolver(spec.network))
     yield Text(
         etc / "nsswitch.conf",
         b"passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n"
@@ -126,6 +145,16 @@ def _etc(spec: Spec, host: Host) -> Iterator[MountStep]:
     if spec.gitconfig:
         yield Text(etc / "gitconfig", spec.gitconfig.encode())
     yield from map(_entry, host.etc)
+    if (network := spec.network) is not None:
+        yield Text(BUNDLE, network.bundle)
+        yield Text(TRUSTSTORE, network.truststore)
+        yield from (Cover(path, network.bundle) for path in network.covers)
+
+
+def _resolver(network: Network | None) -> bytes:
+    if network is None:
+        return b"# The sandbox has no network.\n"
+    return f"nameserver {network.nameserver}\noptions timeout:2 attempts:2\n".encode()
 
 
 def _kernel_folders(spec: Spec, host: Host) -> Iterator[MountStep]:
@@ -166,7 +195,8 @@ def _environment(spec: Spec, host: Host) -> Iterator[tuple[str, str]]:
         "PATH": ":".join(spec.path),
         "AGS_RUN": spec.run,
     }
-    yield from (given | dict(host.environment) | dict(spec.environment)).items()
+    network = dict(spec.network.environment) if spec.network else {}
+    yield from (given | dict(host.environment) | network | dict(spec.environment)).items()
 
 
 def _ptrace_weakening(spec: Spec) -> Iterator[Weakening]:

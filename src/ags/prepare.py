@@ -48,6 +48,7 @@ class Request:
     """The run's own git directory, mounted over the workspace's."""
     limits: Limits | None = None
     """Instead of those in the settings."""
+    network: plan.Network | None = None
 
 
 @frozen
@@ -164,6 +165,7 @@ class Preparer:
                 gitconfig=git.config_text(await git.identity(who.home) | GIT_INSIDE),
                 hostname=self.settings.sandbox.hostname,
                 ptrace=request.ptrace or self.settings.sandbox.ptrace,
+                network=request.network,
                 weakenings=(
                     *weakenings,
                     *self._chosen_weakenings(),

@@ -18,6 +18,7 @@ from ags.frozen import frozen
 from ags.kernel import cgroup, processes, rlimits, seccomp, watch
 from ags.model import (
     Bind,
+    Cover,
     Dev,
     Directory,
     Link,
@@ -94,6 +95,9 @@ def _mount(step: MountStep, files: list[bytes]) -> Sequence[str]:
             return ("--dev", target)
         case Mask(kind="file"):
             files.append(b"")
+            return ("--perms", "0444", "--ro-bind-data", _last(files), target)
+        case Cover(content=content):
+            files.append(content)
             return ("--perms", "0444", "--ro-bind-data", _last(files), target)
         case Mask():
             return ("--size", "4096", "--perms", "0555", "--tmpfs", target, "--remount-ro", target)

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from ags.errors import AgsError
 from ags.frozen import frozen
-from ags.model import Bind, Mask, MountStep, ReadOnly
+from ags.model import Bind, Cover, Mask, MountStep, ReadOnly
 
 NAMESPACES = ("user", "ipc", "pid", "net", "uts", "cgroup", "mnt")
 STATUS = {
@@ -48,7 +48,7 @@ def expect(mounts: Sequence[MountStep]) -> tuple[Expected, ...]:
             facts = _look(step.source)
             inode = step.inode or (facts.st_dev, facts.st_ino)
             expected.append(Expected(step.target, inode, step.writable))
-        elif isinstance(step, ReadOnly | Mask):
+        elif isinstance(step, ReadOnly | Mask | Cover):
             expected.append(Expected(step.target, None, writable=False))
     return tuple(expected)
 

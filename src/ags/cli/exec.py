@@ -6,7 +6,9 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +21,10 @@ from ags.config.load import settings_folder
 from ags.errors import AgsError, ConfigError
 from ags.prepare import Preparer, Request
 from ags.text import plain
+
+if TYPE_CHECKING:
+    from ags.egress.audit import Line
+    from ags.network import Network
 
 OWN_FAILURE = 125
 """The exit code of a failure that is ours and not the command's, as container engines have it."""
@@ -82,9 +88,14 @@ def command(
             environment=options.environment(invocation, flags),
             ptrace=flags.ptrace,
         )
+        network = _network(invocation, flags, request.run)
+        if network is not None:
+            request = replace(request, network=network.plan())
         name = flags.backend or settings.sandbox.backend
         debug = debug or invocation.debug
-        return asyncio.run(_run(preparer, request, name, interactive=interactive, debug=debug))
+        return asyncio.run(
+            _run(preparer, request, name, network, interactive=interactive, debug=debug)
+        )
     except AgsError as error:
         error.exit_code = OWN_FAILURE
         error.hint = error.hint or _way_on(error)
@@ -98,24 +109,63 @@ def _way_on(error: AgsError) -> str:
     return "`ags exec --help` tells what can be given, `ags doctor` what this machine can do"
 
 
+def _network(invocation: Invocation, flags: Flags, run: str) -> Network | None:
+    """Only for who asks for one: a command is sealed, unlike an agent."""
+    if flags.no_network or not (flags.allow or flags.policy):
+        return None
+    from ags.egress import layers
+    from ags.egress.fence import Terms
+    from ags.network import Network
+
+    found = layers.layers(
+        "shell",
+        user_file=settings_folder(invocation.environ, invocation.home) / "policy.yaml",
+        run_file=flags.policy,
+        allow=flags.allow,
+        environ=invocation.environ,
+        home=invocation.home,
+    )
+    refused: set[tuple[str, int]] = set()
+
+    def record(line: Line) -> None:
+        if not line.allowed and (line.host, line.port) not in refused:
+            refused.add((line.host, line.port))
+            _tell([f"refused: {line.host}:{line.port} ({line.reason})"])
+
+    return Network(run, Terms(found), environ=invocation.environ, record=record)
+
+
 async def _run(
-    preparer: Preparer, request: Request, name: str, *, interactive: bool, debug: bool
+    preparer: Preparer,
+    request: Request,
+    name: str,
+    network: Network | None,
+    *,
+    interactive: bool,
+    debug: bool,
 ) -> int:
     terminal = Terminal(look(interactive))
     try:
         with await preparer.prepare(request) as prepared:
             _tell(f"note: {note}" for note in prepared.notes if debug)
             _tell(f"weakened: {each.name}: {each.detail}" for each in prepared.plan.weakenings)
+            if network is not None:
+                network.get_ready()
             sandbox = await backend(name).launch(prepared.plan, terminal.open())
             if debug:
                 _tell(f"mount: {step}" for step in prepared.plan.mounts)
                 _tell([f"limits: {prepared.plan.limits}, held by {sandbox.limited_by}"])
             try:
+                if network is not None:
+                    await network.open(sandbox)
                 await sandbox.release()
                 await terminal.accompany(sandbox)
             except BaseException:
                 await sandbox.kill()
                 raise
+            finally:
+                if network is not None:
+                    await network.close()
             ending = await sandbox.wait()
             warnings = tuple(prepared.warnings())
     finally:

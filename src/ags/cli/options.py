@@ -54,6 +54,20 @@ _OPTIONS = (
     click.option("--cpus", metavar="N", help="Such as 1.5, none. [default: none]"),
     click.option("--pids", metavar="N", help="Processes and threads. [default: 4096]"),
     click.option("--timeout", metavar="TIME", help="Such as 90s, 10m, none. [default: none]"),
+    click.option(
+        "--allow",
+        multiple=True,
+        metavar="DOMAIN",
+        help="Let it reach this name too, such as api.example.com or *.example.com. Repeatable.",
+    ),
+    click.option(
+        "--policy",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="A policy for this run, on top of ~/.config/ags/policy.yaml.",
+    ),
+    click.option("--no-network", is_flag=True, help="No network at all."),
+    click.option("--firewall", is_flag=True, hidden=True, help="It is always on."),
     click.option("--ptrace", is_flag=True, help="Let processes inside debug one another."),
     click.option(
         "--backend",
@@ -82,6 +96,10 @@ class Flags:
     cpus: str | None = None
     pids: str | None = None
     timeout: str | None = None
+    allow: tuple[str, ...] = ()
+    policy: Path | None = None
+    no_network: bool = False
+    firewall: bool = False
     ptrace: bool = False
     backend: str | None = None
 

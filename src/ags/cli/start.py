@@ -105,6 +105,9 @@ def order(invocation: Invocation, flags: Flags, config: Path | None) -> Order:
         environment=options.environment(invocation, flags),
         ptrace=flags.ptrace,
         backend=flags.backend,
+        network=not flags.no_network,
+        allow=flags.allow,
+        policy=None if flags.policy is None else flags.policy.absolute(),
         config=None if chosen is None else chosen.absolute(),
     )
 

@@ -119,6 +119,12 @@ class Order:
     ptrace: bool = False
     backend: str | None = None
     config: Path | None = None
+    network: bool = True
+    """False: sealed, whatever the policy says."""
+    allow: tuple[str, ...] = ()
+    """Domains that this run may reach as well."""
+    policy: Path | None = None
+    """A policy file for this run."""
 
 
 @frozen
@@ -166,6 +172,9 @@ class Run:
     result: Result | None = None
     applied: tuple[Applied, ...] = ()
     moving: Move | None = None
+    egress_count: int = 0
+    egress_last: str = ""
+    """How many lines its egress.jsonl has, and the hash of the last: a cut tail shows."""
     supervisor: Supervisor | None = None
     format: int = FORMAT
 

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ags import plan as plans
 from ags import records, runs
@@ -28,6 +29,9 @@ from ags.supervisor.output import Output
 from ags.supervisor.site import Site, site
 from ags.supervisor.surface import Surface
 from ags.supervisor.terminal import Desk, Room
+
+if TYPE_CHECKING:
+    from ags.network import Network
 
 LOCK = 3
 """The descriptor on which the run's lock is handed over."""
@@ -50,6 +54,8 @@ class Supervisor:
         self._ending: asyncio.Task[None] | None = None
         self._surface: asyncio.Future[Surface] = asyncio.get_running_loop().create_future()
         self._rooms: list[Room] = []
+        self._network: Network | None = None
+        self._closing = contextlib.ExitStack()
 
     async def run(self) -> None:
         """To the end, and never with an error: what goes wrong is the run's, and is told there."""
@@ -91,11 +97,25 @@ class Supervisor:
             self.reached("created")
             program = agent(self._held.run.agent)
             request = await where.request(self._command(program))
+            if (network := self._fenced()) is not None:
+                request = replace(request, network=network.plan())
             with await place.preparer.prepare(request) as prepared:
                 ending = await self._supervised(prepared, where, program, place)
         finally:
             await control.close()
+            self._closing.close()
         self._finish(self._verdict(ending))
+
+    def _fenced(self) -> Network | None:
+        """Loaded only now: a sealed run has no use for it."""
+        if not self._held.run.order.network:
+            return None
+        from ags.supervisor import fencing
+
+        audit = fencing.Audit(self._held, self._log)
+        self._closing.callback(audit.close)
+        self._network = fencing.network(self._held, audit, self._environ, self._home)
+        return self._network
 
     def _command(self, program: Agent) -> tuple[str, ...]:
         run = self._held.run
@@ -144,8 +164,12 @@ class Supervisor:
         terminal = self._held.run.order.terminal
         surface: Surface = Desk(self._log) if terminal else Output(program, self._log)
         with contextlib.closing(surface):
+            if self._network is not None:
+                self._network.get_ready()
             sandbox = await place.backend.launch(prepared.plan, surface.open())
             try:
+                if self._network is not None:
+                    await self._network.open(sandbox)
                 self.reached("launched")
                 if self._stopped_by:
                     # A cancellation may be lost on the way: wait_for of Python 3.11 drops one that
@@ -164,6 +188,8 @@ class Supervisor:
                 raise
             finally:
                 self._sandbox = None
+                if self._network is not None:
+                    await self._network.close()
 
     async def _attach(self, request: Mapping[str, object]) -> Viewing:
         """A run that is just being prepared has no terminal yet: worth a moment's wait."""

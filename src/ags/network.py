@@ -1,0 +1,150 @@
+"""The fence of one sandbox: what is told inside, and what stands outside while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
+
+from ags import plan
+from ags.backends.base import Sandbox
+from ags.egress import dns, policy, tls
+from ags.egress.audit import Line
+from ags.egress.fence import Ask, Fence, Terms
+from ags.egress.hosts import HOST_NAME
+from ags.egress.inject import Lookup
+from ags.egress.link import Link
+from ags.egress.server import Server
+from ags.errors import AgsError
+from ags.kernel import netns
+
+COVERED = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
+REFUSED = "refused.ags-fence-check.example"
+CHECK_TIMEOUT = 5.0
+SERVICES_HINT = "services of the host that were opened for you are at this name"
+
+
+class Network:
+    """Make it before the plan, open it while the command waits, close it at the end."""
+
+    def __init__(
+        self,
+        run: str,
+        terms: Terms,
+        *,
+        environ: Mapping[str, str],
+        extra: tuple[bytes, ...] = (),
+        record: Callable[[Line], None],
+        secret: Lookup = lambda secret_id: None,
+        ask: Ask | None = None,
+    ) -> None:
+        """`extra` are further CAs of the person's, as PEM: trusted inside and by the fence."""
+        self._system = _system_roots(environ)
+        self._extra = extra
+        self._authority = tls.Authority(run)
+        self.fence = Fence(
+            terms,
+            authority=self._authority,
+            upstream=tls.upstream(tls.roots(self._system, extra)),
+            record=record,
+            secret=secret,
+            ask=ask,
+        )
+        self._helper: netns.Helper | None = None
+        self.server: Server | None = None
+
+    def plan(self) -> plan.Network:
+        given = dict(tls.environment(plan.BUNDLE, plan.TRUSTSTORE))
+        given["AGS_HOST_SERVICES_HOST"] = HOST_NAME
+        given["AGS_HOST_SERVICES_HINT"] = SERVICES_HINT
+        return plan.Network(
+            nameserver=netns.GATEWAY,
+            bundle=self._authority.bundle(self._system, self._extra),
+            truststore=self._authority.truststore(self._system, self._extra),
+            covers=tuple(PurePosixPath(path) for path in COVERED if _is_file(path)),
+            environment=tuple(given.items()),
+        )
+
+    def get_ready(self) -> None:
+        """Start the helper that will go inside, so that it is there when the sandbox is."""
+        self._helper = netns.Helper()
+
+    async def open(self, sandbox: Sandbox) -> None:
+        """Between launch and release. Raises rather than let a command go without a sound fence."""
+        wanted = netns.Wanted(ports=tuple(sorted(self.fence.policy.ports)))
+        helper, self._helper = self._helper, None
+        opened = await netns.open_sockets(sandbox.init, wanted, helper)
+        self.server = Server(self.fence, opened)
+        self.server.start()
+        await self._check(opened)
+
+    async def close(self) -> None:
+        if self.server is not None:
+            await self.server.close()
+        if self._helper is not None:
+            await self._helper.close()
+
+    async def _check(self, opened: netns.Opened) -> None:
+        """From inside: a refused name must be refused, and an allowed one must reach us."""
+        assert self.server is not None
+        allowed = policy.an_allowed_one(self.fence.policy)
+        cases = [(REFUSED, 443, False), *([(*allowed, True)] if allowed else [])]
+        for spare, (host, port, expected) in zip(opened.spares[::2], cases, strict=False):
+            asking = opened.spares[opened.spares.index(spare) + 1]
+            found = await self._reached(asking, spare, host, port)
+            if found is not expected:
+                raise AgsError(
+                    "raise the network fence",
+                    subject=host,
+                    cause=f"it is {_SAID[found]}, but must be {_SAID[expected]}",
+                    hint="nothing was run; `--no-network` goes without a network",
+                    exit_code=125,
+                )
+
+    async def _reached(
+        self, asking: socket.socket, dialling: socket.socket, host: str, port: int
+    ) -> bool | None:
+        """What was decided of a connection from inside; None if it never came to that."""
+        assert self.server is not None
+        try:
+            async with asyncio.timeout(CHECK_TIMEOUT):
+                address = await _looked_up(asking, host)
+                return await self.server.check(dialling, address, port)
+        except (TimeoutError, OSError):
+            return None
+
+
+_SAID = {True: "allowed", False: "refused", None: "not reached"}
+
+
+async def _looked_up(asking: socket.socket, host: str) -> str:
+    """As a program inside would: over the fence's own DNS."""
+    asking.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(asking, (netns.GATEWAY, netns.DNS))
+    link = Link(asking)
+    try:
+        await link.send(dns.framed(dns.question(host)))
+        held = b""
+        while data := await link.read():
+            messages, held = dns.unframed(held + data)
+            for message in messages:
+                return socket.inet_ntoa(message[-4:])
+        raise ConnectionError("no answer")
+    finally:
+        with contextlib.suppress(OSError):
+            link.close()
+
+
+def _system_roots(environ: Mapping[str, str]) -> tuple[bytes, ...]:
+    """A machine without any trusts nobody, which is no reason not to start."""
+    try:
+        return tls.system_roots(environ)
+    except AgsError:
+        return ()
+
+
+def _is_file(path: str) -> bool:
+    return os.path.isfile(path) and not os.path.islink(path)

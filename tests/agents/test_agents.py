@@ -62,5 +62,5 @@ def test_the_demo_repairs_the_example_and_is_refused_the_rest(tmp_path: Path) ->
     assert (workspace / "test_greet.py").exists()
     results = {str(each.fields["tool"]): each.fields for each in said if each.kind == "tool_result"}
     assert results["run"]["output"] == "passed"
-    assert results["connect"]["ok"] is False
+    assert results["send"]["ok"] is False
     assert "not there" in str(results["read"]["output"])

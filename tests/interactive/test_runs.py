@@ -144,7 +144,7 @@ def test_the_demo_shows_everything(screen: Screen, workspace: Path) -> None:
     assert done.code == 0
     for words in (
         "not there: this home is empty",
-        "no network",
+        "send your code to collector.example: refused by the policy",
         "What was blocked",
         "What changed",
         '+    return f"Hello, {name}!"',

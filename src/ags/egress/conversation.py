@@ -6,13 +6,14 @@ import asyncio
 from dataclasses import replace
 from typing import Protocol
 
-from ags.egress import http, paths
+from ags.egress import http, paths, pump
 from ags.egress.exchange import Exchange, Moved
 from ags.egress.fence import HINT, Fence, Note
 from ags.egress.http import HeadReader, RequestHead
 from ags.egress.inject import Misused, Redactor, Swapped
 from ags.egress.link import Link, Plain
 from ags.egress.model import Decision, Request
+from ags.egress.pump import Pump
 from ags.egress.resolve import Unreachable
 from ags.egress.tls import Session, Stream, TlsError
 from ags.egress.wire import NeedMore, Refused
@@ -162,44 +163,24 @@ class _Pumps:
         await self._move(self._exchange.open())
         if rest:
             await self._move(self._exchange.from_client(rest))
-        ways = [asyncio.create_task(each()) for each in (self._from_client, self._from_origin)]
-        try:
-            while ways and not self._over:
-                done, left = await asyncio.wait(
-                    ways, timeout=SILENT, return_when=asyncio.FIRST_COMPLETED
-                )
-                for task in done:
-                    task.result()
-                if not done:
-                    raise TimeoutError
-                ways = list(left)
-        finally:
-            for task in ways:
-                task.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
+        client = Pump(self._inner.read, self._from_client)
+        origin = Pump(self._outer.read, self._from_origin)
+        await pump.run((client, origin), lambda: self._over, SILENT)
         return self._refused
 
     @property
     def _over(self) -> bool:
         return self._exchange.done or self._refused is not None
 
-    async def _from_client(self) -> None:
-        while not self._over:
-            data = await self._inner.read()
-            await self._move(self._exchange.from_client(data))
-            if not data:
-                return
+    async def _from_client(self, data: bytes) -> bool:
+        await self._move(self._exchange.from_client(data))
+        return not self._over
 
-    async def _from_origin(self) -> None:
-        while not self._over:
-            data = await self._outer.read()
-            await self._move(self._exchange.from_origin(data))
-            if not data:
-                # Nothing more can come to the client, whatever it still has to say.
-                self._refused = self._refused or (
-                    None if self._exchange.answer_done else Refused("cut", "the origin hung up")
-                )
-                return
+    async def _from_origin(self, data: bytes) -> bool:
+        await self._move(self._exchange.from_origin(data))
+        if not data and not self._exchange.answer_done and self._refused is None:
+            self._refused = Refused("cut", "the origin hung up")
+        return not self._over
 
     async def _move(self, moved: Moved) -> None:
         if moved.up:

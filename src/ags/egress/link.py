@@ -7,6 +7,7 @@ import contextlib
 import socket
 import struct
 
+from ags import proc
 from ags.model import KIB
 
 PIECE = 64 * KIB
@@ -24,12 +25,17 @@ class Link:
 
     async def read(self, n: int = PIECE, /) -> bytes:
         """What is there; nothing means the end, also of a connection that was cut."""
-        try:
-            data = await asyncio.get_running_loop().sock_recv(self.socket, n)
-        except (ConnectionError, TimeoutError):
-            return b""
-        self.received += len(data)
-        return data
+        while True:
+            # Not the loop's sock_recv: broken off at the wrong moment, it loses what it has read.
+            try:
+                data = self.socket.recv(n)
+            except BlockingIOError:
+                await proc.readable(self.socket.fileno())
+                continue
+            except (ConnectionError, TimeoutError):
+                return b""
+            self.received += len(data)
+            return data
 
     def write(self, data: bytes, /) -> None:
         """Goes out with the next `drain`."""

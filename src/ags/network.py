@@ -7,6 +7,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from ags import plan
@@ -17,6 +18,7 @@ from ags.egress.fence import Ask, Fence, Terms
 from ags.egress.hosts import HOST_NAME
 from ags.egress.inject import Lookup
 from ags.egress.link import Link
+from ags.egress.ports import Ports, Spares
 from ags.egress.server import Server
 from ags.errors import AgsError
 from ags.kernel import netns
@@ -24,6 +26,8 @@ from ags.kernel import netns
 COVERED = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 REFUSED = "refused.ags-fence-check.example"
 CHECK_TIMEOUT = 5.0
+CHECK_SPARES = 4
+"""Sockets that the check uses up: two names, a lookup and a connection each."""
 SERVICES_HINT = "services of the host that were opened for you are at this name"
 
 
@@ -55,6 +59,8 @@ class Network:
         )
         self._helper: netns.Helper | None = None
         self.server: Server | None = None
+        self.ports: Ports | None = None
+        self._init = 0
 
     def plan(self) -> plan.Network:
         given = dict(tls.environment(plan.BUNDLE, plan.TRUSTSTORE))
@@ -80,8 +86,21 @@ class Network:
         self.server = Server(self.fence, opened)
         self.server.start()
         await self._check(opened)
+        self._init = sandbox.init
+        left = replace(opened, spares=opened.spares[CHECK_SPARES:])
+        self.ports = Ports(Spares(sandbox.init, left), opened)
+
+    async def change(self, terms: Terms) -> None:
+        """Another policy from now on, with listeners for the ports that are new in it."""
+        new = terms.policy.ports - self.fence.policy.ports
+        self.fence.terms = terms
+        if new and self.server is not None:
+            wanted = netns.Wanted(ports=tuple(sorted(new)), gateway=False, spares=0)
+            self.server.add(await netns.open_sockets(self._init, wanted))
 
     async def close(self) -> None:
+        if self.ports is not None:
+            await self.ports.close()
         if self.server is not None:
             await self.server.close()
         if self._helper is not None:

@@ -8,8 +8,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -20,6 +22,7 @@ from tests.people import ROOT
 from tests.workspace.repositories import Checkout, checkout
 
 __all__ = ["internet", "the_internet"]
+T = TypeVar("T")
 
 
 class Person:
@@ -139,3 +142,59 @@ def test_a_fence_that_does_not_hold_lets_nothing_run(
     assert not (person.project.folder / "ran").exists()
     sound = person.ags("exec", "--allow", "a.example", "--", "touch", "ran")
     assert sound.returncode == 0 and (person.project.folder / "ran").exists()
+
+
+def wait_for(look: Callable[[], T | None]) -> T:
+    until = time.monotonic() + 30
+    while (found := look()) is None:
+        assert time.monotonic() < until, "it does not come"
+        time.sleep(0.1)
+    return found
+
+
+def asked(person: Person) -> str | None:
+    told = json.loads(person.ags("asks", "--json").stdout)
+    return str(told[0]["id"]) if told else None
+
+
+def test_a_refused_request_waits_for_the_persons_word(internet: Internet, person: Person) -> None:
+    api = internet.origin("api.six.example", tls=True)
+    script = "curl -sS -m 60 https://api.six.example/a; curl -sS -m 60 https://api.six.example/b"
+    person.ags("start", "try", "-a", "shell", "--detach", "--ask", script)
+    first = wait_for(lambda: asked(person))
+    assert api.visits == [] and internet.queries == []
+    assert person.ags("allow", first, "--once").returncode == 0
+    second = wait_for(lambda: asked(person))
+    assert second != first and len(api.requests) == 1
+    assert person.ags("deny", second).returncode == 0
+    wait_for(lambda: (person.ags("list", "--json").stdout.count('"done"')) or None)
+    logs = person.ags("logs", "try").stdout
+    assert "hello from api.six.example" in logs and "ags_policy_refusal" in logs
+    assert len(api.requests) == 1
+
+
+def test_a_server_inside_is_opened_from_outside(internet: Internet, person: Person) -> None:
+    script = "mkdir www; echo inside > www/page; cd www; exec python3 -m http.server 5173"
+    person.ags("start", "try", "-a", "shell", "--detach", "--publish", "5173", script)
+    get = ("curl", "-sS", "http://127.0.0.1:5173/page")
+    found = wait_for(lambda: internet.run(get).stdout or None)
+    assert found == "inside\n"
+    url = person.ags("port", "try", "5173", "--host-port", "0").stdout.strip()
+    assert url.startswith("http://127.0.0.1:5173")
+    person.ags("stop", "--now", "try")
+    assert internet.run(get).returncode != 0
+
+
+def test_a_policy_is_read_anew_while_a_run_works(internet: Internet, person: Person) -> None:
+    api = internet.origin("api.seven.example", port=8080)
+    policy = person.state.parent / "policy.yaml"
+    policy.write_text("domains: [other.example]\n")
+    script = "until curl -sSf -m 5 http://api.seven.example:8080/; do sleep 0.2; done"
+    person.ags("start", "try", "-a", "shell", "--detach", "--policy", str(policy), script)
+    wait_for(lambda: (person.run_dir("try") / "control.sock").exists() or None)
+    policy.write_text("domains: [{host: api.seven.example, ports: [8080], protocol: http}\n")
+    assert person.ags("policy", "reload").returncode != 0
+    assert api.requests == []
+    policy.write_text("domains: [{host: api.seven.example, ports: [8080], protocol: http}]\n")
+    assert person.ags("policy", "reload").returncode == 0
+    wait_for(lambda: api.requests or None)

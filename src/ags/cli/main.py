@@ -32,6 +32,12 @@ VERBS = {
     "restart": "Give a run its goal again, from the same base.",
     "rm": "Remove runs; their branches stay.",
     "cleanup": "Remove the workspaces of runs that have ended.",
+    "policy": "Say what runs may reach, and see what they tried.",
+    "secret": "Keep secrets that go on the wire and never inside.",
+    "asks": "Show what runs at work wait to be allowed.",
+    "allow": "Let a run do what it asks for.",
+    "deny": "Refuse a run what it asks for.",
+    "port": "Bring a port of a run's sandbox to this machine's loopback.",
     "exec": "Run one command in a sandbox on the current directory.",
     "doctor": "Say what this machine can do, and how to repair what it cannot.",
 }

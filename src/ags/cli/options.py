@@ -66,6 +66,16 @@ _OPTIONS = (
         metavar="FILE",
         help="A policy for this run, on top of ~/.config/ags/policy.yaml.",
     ),
+    click.option(
+        "--ask/--no-ask", default=None, help="Let a refused request wait for your answer."
+    ),
+    click.option(
+        "--publish",
+        multiple=True,
+        type=click.IntRange(1, 65535),
+        metavar="PORT",
+        help="Bring a port of it to this machine's loopback. Repeatable.",
+    ),
     click.option("--no-network", is_flag=True, help="No network at all."),
     click.option("--firewall", is_flag=True, hidden=True, help="It is always on."),
     click.option("--ptrace", is_flag=True, help="Let processes inside debug one another."),
@@ -98,6 +108,8 @@ class Flags:
     timeout: str | None = None
     allow: tuple[str, ...] = ()
     policy: Path | None = None
+    ask: bool | None = None
+    publish: tuple[int, ...] = ()
     no_network: bool = False
     firewall: bool = False
     ptrace: bool = False

@@ -107,6 +107,8 @@ def order(invocation: Invocation, flags: Flags, config: Path | None) -> Order:
         backend=flags.backend,
         network=not flags.no_network,
         allow=flags.allow,
+        ask=flags.ask,
+        publish=flags.publish,
         policy=None if flags.policy is None else flags.policy.absolute(),
         config=None if chosen is None else chosen.absolute(),
     )

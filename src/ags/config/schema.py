@@ -33,6 +33,7 @@ MAX_OPEN_FILES = 1 << 30
 Mode = Literal["ro", "rw"]
 Kind = Literal["dir", "file"]
 HardLinks = Literal["unshare", "refuse", "allow"]
+Deliver = Literal["wire", "env"]
 
 _size = text(parse_size)
 _variable = text(matching(r"[A-Za-z_][A-Za-z0-9_]{0,127}", "name of a variable"))
@@ -178,6 +179,106 @@ class Workspace:
     spare: Annotated[bool, switch] = True
 
 
+# What follows is loaded only by who has secrets: hosts and headers take longer than a start may.
+
+
+def _secret_name(written: str) -> str:
+    from ags.secrets import checked_name
+
+    return checked_name(written)
+
+
+def _one_host(written: str) -> str:
+    from ags.egress.hosts import canonical_host
+
+    return canonical_host(written)
+
+
+def _port(value: object, place: Place) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise place.wrong_type("a port", value)
+    if not 0 < value < 1 << 16:
+        raise place.error("a port is from 1 to 65535")
+    return value
+
+
+def _command(value: object, place: Place) -> tuple[str, ...]:
+    words: tuple[str, ...] = each(text(str))(value, place)
+    if not words or not words[0]:
+        raise place.error("names no program")
+    return words
+
+
+@frozen
+class SecretConfig:
+    """A secret of the person's, what it is called inside, and the one place it may go to."""
+
+    name: Annotated[str, text(_secret_name)]
+    env: Annotated[str, _set_variable]
+    from_env: Annotated[str | None, _variable] = None
+    from_file: Annotated[Path | None, host_path] = None
+    command: Annotated[tuple[str, ...], _command] = ()
+    secret_store: Annotated[str | None, text(_secret_name)] = None
+    deliver: Annotated[Deliver, one_of(get_args(Deliver))] = "wire"
+    host: Annotated[str | None, text(_one_host)] = None
+    port: Annotated[int, _port] = 443
+    header: Annotated[str, text(str)] = "Authorization"
+    template: Annotated[str | None, text(str)] = None
+
+    @property
+    def sent_as(self) -> str:
+        """What the header says, {} being the secret."""
+        usual = "Bearer {}" if self.header.lower() == "authorization" else "{}"
+        return usual if self.template is None else self.template
+
+
+_SOURCES = ("from_env", "from_file", "command", "secret_store")
+
+
+def _secret(value: object, place: Place) -> SecretConfig:
+    secret: SecretConfig = table(SecretConfig)(value, place)
+    given = value if isinstance(value, dict) else {}
+    sources = [key for key in _SOURCES if key in given]
+    if len(sources) > 1:
+        raise place.below(sources[1]).error(f"there is `{sources[0]}` already", "choose one")
+    if secret.deliver == "env":
+        for key in ("host", "port", "header", "template"):
+            if key in given:
+                raise place.below(key).error('is of no use with deliver = "env"', "leave it out")
+    elif secret.host is None:
+        raise place.below("host").error("is missing", "the one host that is sent the secret")
+    else:
+        _check_sendable(secret, secret.host, place)
+    return secret
+
+
+def _check_sendable(secret: SecretConfig, host: str, place: Place) -> None:
+    from ags.egress.inject import Injection, problem
+
+    made = Injection(secret.name, host, secret.port, "tls", secret.header, secret.sent_as)
+    if cause := problem(made):
+        key = "header" if "header" in cause else "template"
+        raise place.below(key).error(cause)
+
+
+def _secrets(value: object, place: Place) -> tuple[SecretConfig, ...]:
+    found: tuple[SecretConfig, ...] = tables(_secret)(value, place)
+    for key in ("name", "env"):
+        said = [getattr(secret, key) for secret in found]
+        for index, word in enumerate(said):
+            if word in said[:index]:
+                cause = f'there is a secret with "{word}" already'
+                raise place.below(index).below(key).error(cause)
+    return found
+
+
+@frozen
+class Network:
+    """How runs reach what the policy lets them reach."""
+
+    ca: Annotated[tuple[Path, ...], each(host_path)] = ()
+
+
 @frozen
 class Settings:
     """All of a settings file."""
@@ -189,6 +290,8 @@ class Settings:
     mounts: Annotated[tuple[MountConfig, ...], tables(_mount), "mount"] = ()
     tools: Annotated[tuple[Tool, ...], _tools, "tool"] = ()
     workspace: Annotated[Workspace, table(Workspace)] = Workspace()
+    network: Annotated[Network, table(Network)] = Network()
+    secrets: Annotated[tuple[SecretConfig, ...], _secrets, "secret"] = ()
 
 
 def parse_mount_flag(

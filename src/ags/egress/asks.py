@@ -7,7 +7,6 @@ policy denies or leaves out stays so, and what it must look into is looked into.
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import os
 import re
@@ -18,6 +17,7 @@ from dataclasses import replace
 from typing import Literal
 
 from ags.egress import policy
+from ags.egress.edit import spelled
 from ags.egress.model import Decision, Request
 from ags.egress.paths import bad_pattern
 from ags.egress.policy import DEFAULT_SCHEMES, Layer, Policy, Rule
@@ -68,8 +68,9 @@ class Pending:
     """Connections that wait for the answer."""
 
     @property
-    def rule(self) -> Rule:
-        return rule_for(self.request)
+    def rule(self) -> str:
+        """What `always` adds to the person's policy, as an item of `domains:`."""
+        return spelled(rule_for(self.request))
 
 
 @frozen
@@ -107,15 +108,6 @@ def rule_for(wanted: Request) -> Rule:
         (wanted.method,) if wanted.method else (),
         (wanted.path,) if wanted.path else (),
     )
-
-
-def rule_text(rule: Rule) -> str:
-    """As an item under `domains:` in a policy file, on one line."""
-    parts = [f"host: {json.dumps(rule.host)}", f"ports: {json.dumps(rule.ports)}"]
-    parts += [f"protocol: {rule.protocol}"] if rule.protocol else []
-    parts += [f"methods: {json.dumps(rule.methods)}"] if rule.methods else []
-    parts += [f"paths: {json.dumps(rule.paths)}"] if rule.paths else []
-    return f"{{{', '.join(parts)}}}"
 
 
 class _Grant:
@@ -247,8 +239,8 @@ class Asks:
         # Not what was found before the wait: the policy may be another by now.
         return _refused(decision, reason) if reason else self._granted(wanted, request)
 
-    def answer(self, id_: str, verdict: Verdict) -> tuple[Pending, str]:
-        """What was answered, and, for `always`, the rule to be written to the person's policy."""
+    def answer(self, id_: str, verdict: Verdict) -> Pending:
+        """What was answered. For `always`, its rule is the caller's to write down."""
         wanted, ask = self._found(id_)
         if verdict.kind == "deny":
             self._deny(wanted)
@@ -257,8 +249,7 @@ class Asks:
         # The newest first: who came earlier may have given up, which does not show from here.
         for waiter in reversed(ask.waiters):
             waiter.say(DENIED if verdict.kind == "deny" else self._taken(wanted, waiter))
-        pending = self._close(wanted, verdict.kind)
-        return pending, rule_text(pending.rule) if verdict.kind == "always" else ""
+        return self._close(wanted, verdict.kind)
 
     def reloaded(self) -> None:
         """The policy is another: it now says itself what was allowed for good, or does not."""

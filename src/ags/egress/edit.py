@@ -21,7 +21,7 @@ from ags.config.load import read
 from ags.egress.document import Node, read_document
 from ags.egress.load import parse
 from ags.egress.policy import Layer, Rule
-from ags.egress.rules import parse_domain
+from ags.egress.rules import parse_domain, rules_in
 from ags.egress.services import service_names
 from ags.errors import AgsError
 from ags.frozen import frozen
@@ -106,12 +106,17 @@ def without(text: str, file: Path, home: Path, entries: Sequence[Entry]) -> str:
 def rewrite(file: Path, change: Callable[[str], str]) -> tuple[str, str]:
     """Put what `change` makes of the file in its place, whole or not at all; before and after."""
     with _locked(file.parent):
-        before = read(file) if os.path.lexists(file) else ""
+        before = current(file)
         after = change(before)
         if after != before:
             # Of a link, it is the file that changes.
             records.replace_file(Path(os.path.realpath(file)), after.encode())
     return before, after
+
+
+def current(file: Path) -> str:
+    """What is in it; nothing if nobody wrote it yet."""
+    return read(file) if os.path.lexists(file) else ""
 
 
 @contextlib.contextmanager
@@ -204,41 +209,27 @@ def _inserted(text: str, file: Path, key: str, line: str) -> str:
 
 def _deleted(text: str, file: Path, each: Entry) -> str:
     key = "services" if isinstance(each, str) else "domains"
-    listed = _lists(text, file).get(key)
     items = read_document(text, file).mapping()[key].items()
-    if listed is None:
-        raise _odd(file)
     named = [index for index, item in enumerate(items) if _names(item, each, file)]
-    if len(named) == len(items) and not listed.flow:
-        # A key without a value would be an error; an empty list is none.
-        text = _cut(text, listed, named)
-        return f"{text[: listed.key_end]}: []{text[listed.key_end + 1 :]}"
-    return _cut(text, listed, named)
+    for index in reversed(named):
+        listed = _lists(text, file)[key]
+        start, end = _whole(text, listed, index)
+        text = text[:start] + text[end:]
+        if len(listed.items) == 1 and not listed.flow:
+            # A key without a value would be an error; an empty list is none.
+            text = f"{text[: listed.key_end]}: []{text[listed.key_end + 1 :]}"
+    return text
 
 
 def _names(item: Node, each: Entry, file: Path) -> bool:
     """Whether this item is the service, or a rule for the domain."""
-    if isinstance(each, str):
-        found = (item.value,) if isinstance(item.value, str) else tuple(item.mapping())
-        if each in found and len(found) > 1:
-            raise _odd(file)
-        return each in found
-    alone = replace(item, value={"domains": replace(item, value=[item])})
-    rules = _rules(alone)
-    return any(_meant(rule, each) for rule in rules)
-
-
-def _rules(document: Node) -> tuple[Rule, ...]:
-    from ags.egress.rules import rules_in
-
-    return rules_in(document.mapping()["domains"], denial=False)
-
-
-def _cut(text: str, listed: Listed, named: Sequence[int]) -> str:
-    for index in reversed(named):
-        start, end = _whole(text, listed, index)
-        text = text[:start] + text[end:]
-    return text
+    if not isinstance(each, str):
+        (rule,) = rules_in(replace(item, value=[item]), denial=False)
+        return _meant(rule, each)
+    found = (item.value,) if isinstance(item.value, str) else tuple(item.mapping())
+    if each in found and len(found) > 1:
+        raise _odd(file)
+    return each in found
 
 
 def _whole(text: str, listed: Listed, index: int) -> Span:

@@ -33,6 +33,7 @@ class Server:
         self._opened = opened
         self._accepting: list[asyncio.Task[None]] = []
         self._serving: set[asyncio.Task[None]] = set()
+        self._more: list[Opened] = []
         self._checks: dict[int, asyncio.Future[bool]] = {}
 
     def start(self) -> None:
@@ -48,6 +49,12 @@ class Server:
             asked.setblocking(False)
             asyncio.get_running_loop().add_reader(asked, self._asked, asked)
 
+    def add(self, opened: Opened) -> None:
+        """Listen on further ports."""
+        self._more.append(opened)
+        for listener in opened.listeners:
+            self._accept_on(listener, self._dialled)
+
     async def close(self) -> None:
         """Every connection ends with it."""
         if self._opened.dns_udp is not None:
@@ -56,7 +63,8 @@ class Server:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._opened.close()
+        for opened in (self._opened, *self._more):
+            opened.close()
 
     async def check(self, dialling: socket.socket, address: str, port: int) -> bool:
         """What is decided of a connection that is made inside by a socket of ours. It goes on

@@ -125,6 +125,10 @@ class Order:
     """Domains that this run may reach as well."""
     policy: Path | None = None
     """A policy file for this run."""
+    ask: bool | None = None
+    """Whether a refused request waits for the person; None: as the policy says."""
+    publish: tuple[int, ...] = ()
+    """Ports of it that come to the host's loopback."""
 
 
 @frozen

@@ -8,13 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from ags import records
-from ags.config.load import settings_folder
+from ags.control.server import Verb
 from ags.egress import layers
+from ags.egress.asks import Asks
 from ags.egress.audit import Chain, Line
-from ags.egress.fence import Ask, Terms
+from ags.egress.fence import Terms
+from ags.egress.policy import Policy
 from ags.events import Writer
 from ags.network import Network
 from ags.runs import Held
+from ags.supervisor.asking import AskVerbs, PortVerbs, noting
+from ags.supervisor.site import Tell
 
 
 class Audit:
@@ -54,24 +58,47 @@ class Audit:
             self._file = -1
 
 
-def network(
-    held: Held,
-    audit: Audit,
-    environ: Mapping[str, str],
-    home: Path,
-    ask: Ask | None = None,
-) -> Network | None:
-    """The run's way out, as policy and flags have it; None for a run that is sealed."""
-    run = held.run
-    if not run.order.network:
-        return None
-    folder = settings_folder(environ, home)
-    found = layers.layers(
-        run.agent,
-        user_file=folder / "policy.yaml",
-        run_file=run.order.policy,
-        allow=run.order.allow,
-        environ=environ,
-        home=home,
-    )
-    return Network(run.id, Terms(found), environ=environ, record=audit.record, ask=ask)
+class Fencing:
+    """All of it, for as long as the run is tended."""
+
+    def __init__(
+        self, held: Held, log: Writer, environ: Mapping[str, str], home: Path, tell: Tell
+    ) -> None:
+        self._held = held
+        self._environ, self._home = environ, home
+        self._audit = Audit(held, log)
+        self._asks = Asks(lambda: self.network.fence.policy, on_change=noting(held, log))
+        self._tell = tell
+        self.network = Network(
+            held.run.id,
+            Terms(self._policy()),
+            environ=environ,
+            record=self._audit.record,
+            ask=self._asks.ask,
+        )
+
+    def _policy(self) -> Policy:
+        order = self._held.run.order
+        return layers.layers(
+            self._held.run.agent,
+            user_file=layers.policy_file(self._environ, self._home),
+            run_file=order.policy,
+            allow=order.allow,
+            environ=self._environ,
+            home=self._home,
+            ask=order.ask,
+        )
+
+    def verbs(self) -> dict[str, Verb]:
+        ports = PortVerbs(lambda: self.network.ports, self._tell)
+        return {**AskVerbs(self._asks).verbs(), **ports.verbs(), "reload": self._reload}
+
+    async def _reload(self, request: Mapping[str, object]) -> dict[str, object]:
+        """All at once; a file that cannot be read leaves the last good policy in force."""
+        await self.network.change(replace(self.network.fence.terms, policy=self._policy()))
+        self._asks.reloaded()
+        self._tell("the policy was read anew")
+        return {}
+
+    def close(self) -> None:
+        self._audit.close()

@@ -88,6 +88,7 @@ class Supervisor:
             "stop": self._asked_to_stop,
             "attach": self._attach,
             "enter": self._enter,
+            **self._fenced(),
         }
         control = await Control.open(self._held.run_dir, verbs)
         try:
@@ -97,8 +98,8 @@ class Supervisor:
             self.reached("created")
             program = agent(self._held.run.agent)
             request = await where.request(self._command(program))
-            if (network := self._fenced()) is not None:
-                request = replace(request, network=network.plan())
+            if self._network is not None:
+                request = replace(request, network=self._network.plan())
             with await place.preparer.prepare(request) as prepared:
                 ending = await self._supervised(prepared, where, program, place)
         finally:
@@ -106,16 +107,16 @@ class Supervisor:
             self._closing.close()
         self._finish(self._verdict(ending))
 
-    def _fenced(self) -> Network | None:
+    def _fenced(self) -> dict[str, Verb]:
         """Loaded only now: a sealed run has no use for it."""
         if not self._held.run.order.network:
-            return None
-        from ags.supervisor import fencing
+            return {}
+        from ags.supervisor.fencing import Fencing
 
-        audit = fencing.Audit(self._held, self._log)
-        self._closing.callback(audit.close)
-        self._network = fencing.network(self._held, audit, self._environ, self._home)
-        return self._network
+        made = Fencing(self._held, self._log, self._environ, self._home, self._tell)
+        self._closing.callback(made.close)
+        self._network = made.network
+        return made.verbs()
 
     def _command(self, program: Agent) -> tuple[str, ...]:
         run = self._held.run
@@ -170,6 +171,7 @@ class Supervisor:
             try:
                 if self._network is not None:
                     await self._network.open(sandbox)
+                    self._publish()
                 self.reached("launched")
                 if self._stopped_by:
                     # A cancellation may be lost on the way: wait_for of Python 3.11 drops one that
@@ -190,6 +192,12 @@ class Supervisor:
                 self._sandbox = None
                 if self._network is not None:
                     await self._network.close()
+
+    def _publish(self) -> None:
+        for port in self._held.run.order.publish:
+            if self._network is not None and self._network.ports is not None:
+                made = self._network.ports.publish(port)
+                self._tell(f"port {port} of the sandbox is at {made.url}")
 
     async def _attach(self, request: Mapping[str, object]) -> Viewing:
         """A run that is just being prepared has no terminal yet: worth a moment's wait."""

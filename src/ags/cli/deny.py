@@ -1,0 +1,26 @@
+"""`ags deny`: a run may not do what it asked for."""
+
+from __future__ import annotations
+
+import click
+
+from ags.cli.asks import answered, the_one
+from ags.cli.invocation import Invocation, telling
+from ags.shelf import Shelf
+
+
+@click.command(short_help="Refuse a run what it asks for.")
+@click.option("--run", metavar="NAME", help="The run that asks, if several ask under this id.")
+@click.argument("id_", metavar="ID")
+@click.pass_obj
+def command(invocation: Invocation, id_: str, run: str | None) -> None:
+    """Refuse what a run asks for under ID, as `ags asks` shows it, for as long as the run lasts.
+
+    \b
+      ags deny kfw1
+    """
+    shelf = Shelf(invocation.ags_home)
+    with telling(shelf.notes):
+        one = the_one(shelf, id_, run)
+        answered(one, "deny")
+        print(f"denied for the rest of the run: {one}")

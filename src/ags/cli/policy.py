@@ -1,0 +1,413 @@
+"""`ags policy`: what runs may reach, what they tried to, and how to change it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import difflib
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+
+from ags import runs
+from ags.agents import AGENTS
+from ags.cli.decisions import shown
+from ags.cli.invocation import Invocation, tell, telling
+from ags.cli.paint import Paint, as_json, heading, paint_for
+from ags.control import client
+from ags.egress import audit, edit, layers, trail
+from ags.egress.hosts import canonical_host
+from ags.egress.learn import learn as learned
+from ags.egress.model import Request, Scheme
+from ags.egress.policy import Layer, Policy, decide, explain
+from ags.egress.wiring import AGENT_KEYS
+from ags.errors import AgsError
+from ags.runs import FINAL, NEXT
+from ags.shelf import Shelf
+from ags.store import Filter
+from ags.text import one_line
+
+SCHEMES: dict[str, tuple[Scheme, int | None]] = {
+    "https": ("tls", 443),
+    "wss": ("tls", 443),
+    "http": ("http", 80),
+    "ws": ("http", 80),
+}
+
+agent_option = click.option("--agent", metavar="NAME", default="", help="For runs of this agent.")
+
+
+@click.group(short_help="Show and change what runs may reach, and see what they tried.")
+def command() -> None:
+    """Show and change what runs may reach, and see what they tried.
+
+    \b
+      ags policy show --agent claude
+      ags policy add api.example.org npm
+      ags policy check https://api.example.org/v1
+      ags policy log fix-login --denied
+
+    Your rules are in ~/.config/ags/policy.yaml. Without that file an agent reaches its own model
+    and reads GitHub, and nothing else.
+    """
+
+
+@command.command(short_help="Show what holds, and where each rule comes from.")
+@agent_option
+@click.option("--json", "as_object", is_flag=True, help="Print one JSON object.")
+@click.pass_obj
+def show(invocation: Invocation, agent: str, as_object: bool) -> None:
+    """Show what holds for a run, layer by layer. What any layer denies stays denied.
+
+    \b
+      ags policy show
+      ags policy show --agent claude --json
+    """
+    policy = effective(invocation, agent)
+    file = policy_file(invocation)
+    if as_object:
+        print(as_json(_as_object(policy, agent, file), indent=1))
+        return
+    paint = paint_for(sys.stdout, invocation.environ)
+    for layer in policy.layers:
+        if lines := list(_lines(layer, paint)):
+            where = f"  {one_line(str(file))}" if layer.name == "user" else ""
+            print(heading(layer.name) + paint(where, "dim"))
+            print("\n".join(lines))
+    if not any(layer.name == "user" for layer in policy.layers):
+        print(paint(f"no rules of yours: {one_line(str(file))} is not there", "dim"))
+    if not agent:
+        print(paint("with `--agent NAME`, that agent's own hosts too", "dim"))
+
+
+def _lines(layer: Layer, paint: Paint) -> Iterator[str]:
+    for rule in layer.deny:
+        yield f"  {paint('deny ', 'red')}  {one_line(str(rule))}"
+    for rule in layer.allow:
+        yield f"  {paint('allow', 'green')}  {one_line(str(rule))}"
+    for name, _ in layer.pending:
+        yield f"  {paint('none ', 'yellow')}  {name}: your settings of it name no host"
+    for upstream in layer.upstreams:
+        fixed = f" port {upstream.port}" if upstream.port else ""
+        yield f"  dial   {upstream.host} at {upstream.address}{fixed}"
+    for port in layer.host_services:
+        yield f"  {paint('allow', 'green')}  port {port} of this machine"
+    if layer.ask is not None:
+        yield f"  ask    {'yes' if layer.ask else 'no'}"
+
+
+def _as_object(policy: Policy, agent: str, file: Path) -> dict[str, object]:
+    return {
+        "agent": agent or None,
+        "file": str(file),
+        "ask": policy.ask,
+        "ports": sorted(policy.ports),
+        "layers": [_as_layer(layer) for layer in policy.layers],
+    }
+
+
+def _as_layer(layer: Layer) -> dict[str, object]:
+    return {
+        "name": layer.name,
+        "allow": [asdict(rule) for rule in layer.allow],
+        "deny": [asdict(rule) for rule in layer.deny],
+        "services": layer.services,
+        "without_hosts": [name for name, _ in layer.pending],
+        "ask": layer.ask,
+        "upstreams": [asdict(each) | {"ca": _path(each.ca)} for each in layer.upstreams],
+        "host_services": layer.host_services,
+    }
+
+
+def _path(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+@command.command(short_help="Allow domains or services.")
+@click.argument("names", nargs=-1, required=True, metavar="DOMAIN|SERVICE...")
+@click.pass_obj
+def add(invocation: Invocation, names: tuple[str, ...]) -> None:
+    """Allow domains or services, by a line each in your policy.yaml.
+
+    \b
+      ags policy add api.example.org "*.cdn.example.org"
+      ags policy add db.example.org:5432
+      ags policy add npm pip
+
+    `*.x` is every name below x, not x itself. All else in the file stays as you wrote it.
+    """
+    entries = [edit.entry(name) for name in names]
+    file = policy_file(invocation)
+    before, after = edit.rewrite(
+        file, lambda text: edit.with_entries(text, file, invocation.home, entries)
+    )
+    _told_change(invocation, before, after, "it allows them already")
+    policy = effective(invocation)
+    for each in entries:
+        if not isinstance(each, str) and not each.host.startswith("*"):
+            port = each.ports[0]
+            decision = decide(policy, Request(each.host, port, each.scheme(port)))
+            if not decision.allowed:
+                tell(f"note: {each.host} is still denied by `{decision.rule}` ({decision.layer})")
+    for name in set(layers.pending(policy)) & set(names):
+        tell(f"note: {name} opens nothing: your settings of it name no host")
+
+
+@command.command(short_help="Take domains or services out of your policy.yaml.")
+@click.argument("names", nargs=-1, required=True, metavar="DOMAIN|SERVICE...")
+@click.pass_obj
+def remove(invocation: Invocation, names: tuple[str, ...]) -> None:
+    """Take domains or services out of your policy.yaml.
+
+    \b
+      ags policy remove api.example.org
+      ags policy remove npm
+
+    A domain goes with all its rules; with a port (`x:8443`), only those for that port. What is
+    built in is closed by `deny:` in the file.
+    """
+    entries = [edit.entry(name) for name in names]
+    file = policy_file(invocation)
+    before, after = edit.rewrite(
+        file, lambda text: edit.without(text, file, invocation.home, entries)
+    )
+    _told_change(invocation, before, after, "nothing to remove")
+
+
+@command.command(short_help="Say whether a request would go out, and by which rule.")
+@agent_option
+@click.option("--method", metavar="M", default="GET", help="Such as POST. [default: GET]")
+@click.argument("url")
+@click.pass_obj
+def check(invocation: Invocation, url: str, method: str, agent: str) -> int:
+    """Say whether a request to URL would go out, and which rule says so. Nothing is sent.
+
+    \b
+      ags policy check https://api.example.org/v1
+      ags policy check --method POST --agent claude https://api.example.org/
+      ags policy check db.example.org:5432
+
+    Exit code: 0 if it is allowed, 1 if not.
+    """
+    policy = effective(invocation, agent)
+    request = request_for(url, method, policy)
+    first, *others = explain(policy, request)
+    allowed = decide(policy, request).allowed
+    paint = paint_for(sys.stdout, invocation.environ)
+    print(paint(one_line(first), "green" if allowed else "red"))
+    for line in others:
+        print(f"  {one_line(line)}")
+    return 0 if allowed else 1
+
+
+def request_for(url: str, method: str, policy: Policy) -> Request:
+    """What a program that is given this URL would want."""
+    scheme, separator, rest = url.partition("://")
+    # urlsplit leaves out line breaks and tabs in silence; what is sent then is another URL.
+    if not url.isprintable() or " " in url or (separator and not rest):
+        raise _no_url(url, "it is no URL")
+    try:
+        parts = urlsplit(url if separator else f"//{url}")
+        port = parts.port
+    except ValueError:
+        raise _no_url(url, "it has no port or host that can be read") from None
+    if "@" in parts.netloc:
+        raise _no_url(url, "a name or password in it is never sent", "leave out all before the @")
+    host = canonical_host(
+        (parts.hostname or "") if "[" not in parts.netloc else f"[{parts.hostname}]"
+    )
+    known, usual = SCHEMES.get(scheme.lower(), ("raw", None)) if separator else ("tls", 443)
+    if port is None:
+        port = usual
+    if port is None:
+        raise _no_url(
+            url, f"{one_line(scheme)} has no port that is known here", "add it: HOST:PORT"
+        )
+    spoken = known if separator else policy.scheme(host, port)
+    if spoken == "raw":
+        return Request(host, port, spoken)
+    return Request(host, port, spoken, method, parts.path or "/")
+
+
+def _no_url(url: str, cause: str, hint: str = "https://HOST/PATH, or HOST:PORT") -> AgsError:
+    return AgsError("check this URL", subject=one_line(url)[:80], cause=cause, hint=hint)
+
+
+@command.command(short_help="Show what a run asked for on the network.")
+@click.option("-f", "--follow", "following", is_flag=True, help="Go on until the run has ended.")
+@click.option("--denied", is_flag=True, help="Only what was refused.")
+@click.option("--json", "as_lines", is_flag=True, help="Print the lines as they are kept.")
+@click.option("--verify", is_flag=True, help="Say whether the log is whole, and nothing else.")
+@click.argument("name", required=False)
+@click.pass_obj
+def log(
+    invocation: Invocation,
+    name: str | None,
+    following: bool,
+    denied: bool,
+    as_lines: bool,
+    verify: bool,
+) -> int:
+    """Show what the run NAME asked for on the network, and what was decided. Without NAME, of the
+    newest run.
+
+    \b
+      ags policy log fix-login --denied
+      ags policy log -f
+      ags policy log fix-login --verify
+
+    Each line is sealed with a hash over the one before it: --verify finds any that was changed,
+    added or cut off, and ends with 1 if there is one.
+    """
+    shelf = Shelf(invocation.ags_home)
+    with telling(shelf.notes):
+        run_dir = shelf.run_dir(name) if name else _newest(shelf)
+        if verify:
+            return _verify(run_dir)
+        paint = paint_for(sys.stdout, invocation.environ)
+        with contextlib.suppress(KeyboardInterrupt):
+            alive = (lambda: runs.is_alive(run_dir)) if following else (lambda: False)
+            for record in trail.read(run_dir / trail.LOG, alive):
+                if not denied or record.get("allowed") is False:
+                    print(as_json(record) if as_lines else shown(record, paint), flush=following)
+    return 0
+
+
+def _newest(shelf: Shelf) -> Path:
+    found = shelf.listing(limit=1).runs
+    if not found:
+        raise AgsError("show the log", cause="there are no runs yet")
+    return shelf.run_dir(found[0].id)
+
+
+def _verify(run_dir: Path) -> int:
+    alive = runs.is_alive(run_dir)  # first: of a run that ends meanwhile, the record is whole
+    run = runs.load(run_dir)
+    path, last = run_dir / trail.LOG, run.egress_last or audit.START
+    verdict = audit.verify(path, run.egress_count, last, growing=alive)
+    if verdict.whole:
+        print(f"{run.name}: whole, {verdict.lines} lines")
+        return 0
+    print(f"{run.name}: not whole: line {verdict.bad}: {one_line(verdict.cause)}")
+    return 1
+
+
+@command.command(short_help="Propose rules for what a run was refused.")
+@click.option("--yes", is_flag=True, help="Write them to your policy.yaml.")
+@click.argument("name")
+@click.pass_obj
+def learn(invocation: Invocation, name: str, yes: bool) -> None:
+    """Propose the smallest change to your policy.yaml that would allow what the run NAME was
+    refused, as a diff.
+
+    \b
+      ags policy learn fix-login
+      ags policy learn fix-login --yes
+
+    The run chose these names, or whoever misled it. Read them before you say yes.
+    """
+    shelf = Shelf(invocation.ags_home)
+    with telling(shelf.notes):
+        run_dir = shelf.run_dir(name)
+        agent = runs.load(run_dir).agent
+    policy = effective(invocation, agent)
+    lesson = learned(policy, trail.read(run_dir / trail.LOG))
+    for where, why in lesson.left:
+        tell(f"left out: {where}: {why}")
+    if not lesson.rules:
+        print("nothing to learn: your policy allows all of it, or cannot be made to")
+        return
+    file = policy_file(invocation)
+
+    def change(text: str) -> str:
+        return edit.with_entries(text, file, invocation.home, lesson.rules)
+
+    before = edit.current(file)
+    _print_diff(file, before, change(before), paint_for(sys.stdout, invocation.environ))
+    asked = sys.stdin.isatty() and sys.stdout.isatty()
+    if yes or (asked and click.confirm("write it?")):
+        _told_change(invocation, *edit.rewrite(file, change), "it allows them already")
+    else:
+        tell("nothing was written; `--yes` writes it")
+
+
+def _print_diff(file: Path, before: str, after: str, paint: Paint) -> None:
+    name = one_line(str(file))
+    styles = {"+": ("green",), "-": ("red",)}
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="")
+    for line in lines:
+        print(paint(one_line(line), *styles.get(line[:1], ())))
+
+
+@command.command(short_help="Bring the policy as it is now to runs at work.")
+@click.argument("name", required=False)
+@click.pass_obj
+def reload(invocation: Invocation, name: str | None) -> int:
+    """Bring the policy as it is now to the run NAME, or to all that are at work.
+
+    \b
+      ags policy reload
+      ags policy reload fix-login
+
+    A file with a mistake is refused here, and runs keep what they have.
+
+    Exit code: 1 if any of them did not take it.
+    """
+    shelf = Shelf(invocation.ags_home)
+    with telling(shelf.notes):
+        effective(invocation)
+        found = [name] if name else at_work(shelf)
+        if not found:
+            print("no run is at work")
+        return asyncio.run(_reload(shelf, found))
+
+
+async def _reload(shelf: Shelf, names: Sequence[str]) -> int:
+    from ags.cli.main import show as show_error
+
+    code = 0
+    for name in names:
+        try:
+            await client.ask(shelf.run_dir(name), "reload")
+            print(f"reloaded {one_line(name)}")
+        except AgsError as error:
+            show_error(error)
+            code = 1
+    return code
+
+
+def at_work(shelf: Shelf) -> list[str]:
+    going = tuple(state for state in NEXT if state not in FINAL)
+    return [run.name for run in shelf.listing(Filter(states=going)).runs]
+
+
+def policy_file(invocation: Invocation) -> Path:
+    return layers.policy_file(invocation.environ, invocation.home)
+
+
+def effective(invocation: Invocation, agent: str = "") -> Policy:
+    """What a run of this agent would be judged by, without flags."""
+    known = sorted({*AGENTS, *AGENT_KEYS})
+    if agent and agent not in known:
+        cause, hint = "there is none by that name", f"one of: {', '.join(known)}"
+        raise AgsError("use the agent", subject=one_line(agent)[:60], cause=cause, hint=hint)
+    given = (agent, policy_file(invocation), None, (), invocation.environ, invocation.home)
+    policy = layers.layers(*given)
+    if missing := layers.pending(policy):
+        found = asyncio.run(layers.tool_defaults(missing, invocation.environ))
+        policy = layers.layers(*given, defaults=found)
+    return policy
+
+
+def _told_change(invocation: Invocation, before: str, after: str, same: str) -> None:
+    file = one_line(str(policy_file(invocation)))
+    if before == after:
+        print(f"unchanged {file}: {same}")
+        return
+    print(f"changed {file}")
+    if at_work(Shelf(invocation.ags_home)):
+        tell("runs at work keep what they have until `ags policy reload`")

@@ -1,0 +1,194 @@
+"""Which secrets a run has, and where each may go: from the settings, and from the agent's own keys.
+
+Inside, a variable holds a placeholder. The value stays out here, unless the person chose
+`deliver = "env"`, which is a weakening that the run carries.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ags import records, secrets
+from ags.config.schema import SecretConfig
+from ags.egress import inject
+from ags.egress.inject import Injection, Placeholder
+from ags.errors import AgsError
+from ags.frozen import frozen
+from ags.model import Weakening
+from ags.secrets import FromCommand, FromEnvironment, FromFile, FromStore, Secret, Source
+
+KEY_FILE = "placeholder.key"
+KEY_BYTES = 32
+FOLDER = "secrets"
+"""Below AGS_HOME, what `ags secret` keeps."""
+
+
+@frozen
+class Key:
+    """A variable that an agent takes its key from, and how the key travels."""
+
+    variable: str
+    host: str
+    header: str
+    template: str
+
+
+_ANTHROPIC = Key("ANTHROPIC_API_KEY", "api.anthropic.com", "x-api-key", "{}")
+_OPENAI = Key("OPENAI_API_KEY", "api.openai.com", "authorization", "Bearer {}")
+_GEMINI = Key("GEMINI_API_KEY", "generativelanguage.googleapis.com", "x-goog-api-key", "{}")
+
+AGENT_KEYS: dict[str, tuple[Key, ...]] = {
+    "claude": (
+        _ANTHROPIC,
+        Key("ANTHROPIC_AUTH_TOKEN", "api.anthropic.com", "authorization", "Bearer {}"),
+        Key("CLAUDE_CODE_OAUTH_TOKEN", "api.anthropic.com", "authorization", "Bearer {}"),
+    ),
+    "codex": (Key("CODEX_API_KEY", "api.openai.com", "authorization", "Bearer {}"),),
+    "gemini": (_GEMINI,),
+    "opencode": (_ANTHROPIC, _OPENAI, _GEMINI),
+    "pi": (_ANTHROPIC, _OPENAI, _GEMINI),
+}
+
+
+@frozen
+class Wiring:
+    """The secrets of one run."""
+
+    injections: tuple[Injection, ...] = ()
+    placeholders: tuple[Placeholder, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables inside that hold a placeholder."""
+    exposed: tuple[tuple[str, Secret], ...] = ()
+    """Variables inside that hold the value itself."""
+    weakenings: tuple[Weakening, ...] = ()
+    values: tuple[tuple[str, Secret], ...] = ()
+    """By the secret's id, for the fence alone."""
+
+    @property
+    def hosts(self) -> frozenset[tuple[str, int]]:
+        """Whose TLS the fence has to end: `Policy.secrets`."""
+        return frozenset((each.host, each.port) for each in self.injections)
+
+    def inside(self) -> dict[str, str]:
+        """All that is set inside. With an exposed one in it, it must not be logged or stored."""
+        return dict(self.environment) | {name: value.reveal() for name, value in self.exposed}
+
+    def lookup(self, secret_id: str) -> str | None:
+        """For the fence, as `inject.Lookup`."""
+        found = dict(self.values).get(secret_id)
+        return found.reveal() if found else None
+
+
+async def wire(
+    configured: Iterable[SecretConfig],
+    agent: str,
+    environ: Mapping[str, str],
+    ags_home: Path,
+    client: str = "",
+) -> Wiring:
+    """Read every secret this run may need. One that cannot be had is an error.
+
+    What the settings say of a variable goes before what is known of the agent.
+    """
+    chosen = tuple(configured)
+    taken = {each.env for each in chosen}
+    known = [key for key in AGENT_KEYS.get(agent, ()) if key.variable not in taken]
+    exported = [key for key in known if environ.get(key.variable)]
+    if not chosen and not exported:
+        return Wiring()
+    store = secrets.store(ags_home / FOLDER, environ)
+    found = [(each, await secrets.get(source_of(each), environ, store)) for each in chosen]
+    own = [
+        (_as_config(key), await secrets.get(FromEnvironment(key.variable), environ, store))
+        for key in exported
+    ]
+    return _wired([(each.name, each, value) for each, value in found], own, ags_home, client)
+
+
+def source_of(config: SecretConfig) -> Source:
+    """Where its value comes from."""
+    if config.from_env is not None:
+        return FromEnvironment(config.from_env)
+    if config.from_file is not None:
+        return FromFile(config.from_file)
+    if config.command:
+        return FromCommand(config.command)
+    return FromStore(config.secret_store or config.name)
+
+
+def _as_config(key: Key) -> SecretConfig:
+    return SecretConfig(
+        key.variable, key.variable, host=key.host, header=key.header, template=key.template
+    )
+
+
+def _wired(
+    found: list[tuple[str, SecretConfig, Secret]],
+    own: list[tuple[SecretConfig, Secret]],
+    ags_home: Path,
+    client: str,
+) -> Wiring:
+    # A name has no colon, so an agent's key is never taken for a secret of the settings.
+    everything = [*found, *((f"env:{config.name}", config, value) for config, value in own)]
+    wired = [each for each in everything if each[1].deliver == "wire"]
+    exposed = [each for each in everything if each[1].deliver == "env"]
+    key = placeholder_key(ags_home) if wired else b""
+    stands = [
+        inject.placeholder(name, value.reveal(), client=client, key=key) for name, _, value in wired
+    ]
+    return Wiring(
+        tuple(_injection(name, config) for name, config, _ in wired),
+        tuple(stands),
+        tuple((each[1].env, stand.text) for each, stand in zip(wired, stands, strict=True)),
+        tuple((config.env, value) for _, config, value in exposed),
+        tuple(_weakening(config) for _, config, _ in exposed),
+        tuple((name, value) for name, _, value in wired),
+    )
+
+
+def _injection(secret_id: str, config: SecretConfig) -> Injection:
+    assert config.host is not None  # the settings' reader has seen to it
+    return Injection(secret_id, config.host, config.port, "tls", config.header, config.sent_as)
+
+
+def _weakening(config: SecretConfig) -> Weakening:
+    return Weakening("secret inside", f"the value of {config.name} is in {config.env}")
+
+
+def placeholder_key(ags_home: Path) -> bytes:
+    """What placeholders are made with: 32 random bytes, made once."""
+    path = ags_home / KEY_FILE
+    try:
+        if not os.path.lexists(path):
+            _make_key(path)
+        data, facts = records.read_file(path)
+    except OSError as error:
+        raise records.write_error("make placeholders for secrets", path, error) from error
+    cause = ""
+    if facts.st_uid not in (0, os.geteuid()) or facts.st_mode & 0o077:
+        cause = "others may use it"
+    elif len(data) != KEY_BYTES:
+        cause = f"it does not have {KEY_BYTES} bytes"
+    if cause:
+        hint = f"remove {path}; a new one is made, and all placeholders change"
+        raise AgsError("make placeholders for secrets", subject=path, cause=cause, hint=hint)
+    return data
+
+
+def _make_key(path: Path) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with open(os.open(draft, flags, 0o600), "wb") as file:
+        try:
+            file.write(os.urandom(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+            # Of two that make it at once, the first one's stands.
+            with contextlib.suppress(FileExistsError):
+                os.link(draft, path)
+        finally:
+            draft.unlink()

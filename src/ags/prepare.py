@@ -49,6 +49,8 @@ class Request:
     limits: Limits | None = None
     """Instead of those in the settings."""
     network: plan.Network | None = None
+    weakenings: tuple[Weakening, ...] = ()
+    """Chosen elsewhere: such as a secret that goes inside."""
 
 
 @frozen
@@ -167,6 +169,7 @@ class Preparer:
                 ptrace=request.ptrace or self.settings.sandbox.ptrace,
                 network=request.network,
                 weakenings=(
+                    *request.weakenings,
                     *weakenings,
                     *self._chosen_weakenings(),
                     *(each for folder in folders for each in folder.weakenings),

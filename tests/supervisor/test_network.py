@@ -198,3 +198,44 @@ def test_a_policy_is_read_anew_while_a_run_works(internet: Internet, person: Per
     policy.write_text("domains: [{host: api.seven.example, ports: [8080], protocol: http}]\n")
     assert person.ags("policy", "reload").returncode == 0
     wait_for(lambda: api.requests or None)
+
+
+CANARY = "sk-live-4f8a0c1d9b7e6a5f4e3d2c1b0a998877"
+
+
+def test_a_secret_goes_on_the_wire_and_is_nowhere_else(internet: Internet, person: Person) -> None:
+    api = internet.origin("api.eight.example", tls=True)
+    other = internet.origin("other.eight.example", tls=True)
+    settings = person.state.parent / "home/.config/ags/config.toml"
+    settings.parent.mkdir(parents=True)
+    kept = person.state.parent / "key"
+    kept.write_text(CANARY)
+    kept.chmod(0o600)
+    settings.write_text(
+        f"""
+[[secret]]
+name = "api"
+from_file = "{kept}"
+env = "API_KEY"
+host = "api.eight.example"
+header = "X-Api-Key"
+"""
+    )
+    script = """
+        echo "inside: $API_KEY"
+        curl -sS -m 20 -H "X-Api-Key: $API_KEY" https://api.eight.example/headers
+        curl -sS -m 20 -H "X-Api-Key: $API_KEY" https://other.eight.example/
+        curl -sS -m 20 -H "X-Other: $API_KEY" https://api.eight.example/
+        env > environment; cat /proc/*/environ > all 2>/dev/null
+    """
+    allow = ("--allow", "api.eight.example", "--allow", "other.eight.example")
+    ran = person.ags("start", "try", "-a", "shell", *allow, script)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (seen,) = api.requests
+    assert dict(seen.headers)["X-Api-Key"] == CANARY
+    assert CANARY not in str(other.visits)
+    assert CANARY not in ran.stdout + ran.stderr and "inside: sk-" in ran.stdout
+    for file in person.state.rglob("*"):
+        if file.is_file():
+            assert CANARY.encode() not in file.read_bytes(), file
+    assert CANARY not in person.project.ask("log", "-p", "--all")

@@ -61,7 +61,7 @@ def entry(word: str) -> Entry:
 def spelled(rule: Rule) -> str:
     """The rule as one line of `domains:`."""
     pairs = [f"host: {_quoted(rule.host)}"]
-    if rule.ports != (443, 80):
+    if rule.ports != (443, 80) or rule.protocol:  # with a protocol, other ports are the usual ones
         pairs.append(f"ports: [{', '.join(map(str, rule.ports))}]")
     if rule.protocol:
         pairs.append(f"protocol: {rule.protocol}")

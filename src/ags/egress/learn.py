@@ -53,7 +53,7 @@ def refused(record: Mapping[str, object]) -> Request | None:
     host, port, scheme = (record.get(name) for name in ("host", "port", "scheme"))
     if record.get("allowed") is not False or not isinstance(host, str):
         return None
-    if not isinstance(port, int) or isinstance(port, bool) or scheme not in get_args(Scheme):
+    if type(port) is not int or not 0 < port < 1 << 16 or scheme not in get_args(Scheme):
         return None
     method, path = record.get("method"), record.get("path")
     spelled = isinstance(method, str) and method.isascii() and method.isalpha() and method.isupper()

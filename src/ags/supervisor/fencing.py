@@ -14,11 +14,14 @@ from ags.egress.asks import Asks
 from ags.egress.audit import Chain, Line
 from ags.egress.fence import Terms
 from ags.egress.policy import Policy
+from ags.egress.wiring import Wiring, wire
+from ags.errors import AgsError
 from ags.events import Writer
 from ags.network import Network
+from ags.prepare import Request
 from ags.runs import Held
 from ags.supervisor.asking import AskVerbs, PortVerbs, noting
-from ags.supervisor.site import Tell
+from ags.supervisor.site import Site
 
 
 class Audit:
@@ -61,20 +64,36 @@ class Audit:
 class Fencing:
     """All of it, for as long as the run is tended."""
 
-    def __init__(
-        self, held: Held, log: Writer, environ: Mapping[str, str], home: Path, tell: Tell
-    ) -> None:
-        self._held = held
-        self._environ, self._home = environ, home
-        self._audit = Audit(held, log)
-        self._asks = Asks(lambda: self.network.fence.policy, on_change=noting(held, log))
-        self._tell = tell
+    def __init__(self, site: Site, log: Writer, environ: Mapping[str, str], wiring: Wiring) -> None:
+        self._held = site.held
+        self._environ, self._home = environ, site.home
+        self._wiring = wiring
+        self._audit = Audit(site.held, log)
+        self._asks = Asks(lambda: self.network.fence.policy, on_change=noting(site.held, log))
+        self._tell = site.tell
         self.network = Network(
-            held.run.id,
-            Terms(self._policy()),
+            site.run.id,
+            Terms(self._policy(), wiring.injections, wiring.placeholders),
             environ=environ,
+            extra=tuple(_pem(path) for path in site.preparer.settings.network.ca),
             record=self._audit.record,
+            secret=wiring.lookup,
             ask=self._asks.ask,
+        )
+
+    @classmethod
+    async def of(cls, site: Site, log: Writer, environ: Mapping[str, str]) -> Fencing:
+        configured = site.preparer.settings.secrets
+        wiring = await wire(configured, site.run.agent, environ, site.ags_home)
+        return cls(site, log, environ, wiring)
+
+    def given(self, request: Request) -> Request:
+        """What is asked for, with what the fence puts inside."""
+        return replace(
+            request,
+            network=self.network.plan(),
+            environment=(*self._wiring.inside().items(), *request.environment),
+            weakenings=(*request.weakenings, *self._wiring.weakenings),
         )
 
     def _policy(self) -> Policy:
@@ -87,6 +106,7 @@ class Fencing:
             environ=self._environ,
             home=self._home,
             ask=order.ask,
+            secrets=self._wiring.hosts,
         )
 
     def verbs(self) -> dict[str, Verb]:
@@ -102,3 +122,11 @@ class Fencing:
 
     def close(self) -> None:
         self._audit.close()
+
+
+def _pem(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        cause = (error.strerror or str(error)).lower()
+        raise AgsError("read [network] ca", subject=path, cause=cause) from error

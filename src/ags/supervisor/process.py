@@ -32,6 +32,7 @@ from ags.supervisor.terminal import Desk, Room
 
 if TYPE_CHECKING:
     from ags.network import Network
+    from ags.supervisor.fencing import Fencing
 
 LOCK = 3
 """The descriptor on which the run's lock is handed over."""
@@ -71,6 +72,7 @@ class Supervisor:
             traceback.print_exc()  # to the supervisor's own log, beside the record
             self._fail(AgsError("go on", cause=f"AGS has a fault: {error!r}"))
         finally:
+            self._closing.close()
             self._log.close()
             self._held.close()
 
@@ -84,22 +86,23 @@ class Supervisor:
         self.reached("queued")
         self._held.save(replace(self._held.run, supervisor=runs.Supervisor.me()))
         self._to("preparing")
+        place = site(self._held, self._ags_home, self._environ, self._home, self._tell)
+        fencing = await self._fence(place)
         verbs: dict[str, Verb] = {
             "stop": self._asked_to_stop,
             "attach": self._attach,
             "enter": self._enter,
-            **self._fenced(),
+            **(fencing.verbs() if fencing else {}),
         }
         control = await Control.open(self._held.run_dir, verbs)
         try:
-            place = site(self._held, self._ags_home, self._environ, self._home, self._tell)
             where = ground(place)
             await where.create()
             self.reached("created")
             program = agent(self._held.run.agent)
             request = await where.request(self._command(program))
-            if self._network is not None:
-                request = replace(request, network=self._network.plan())
+            if fencing is not None:
+                request = fencing.given(request)
             with await place.preparer.prepare(request) as prepared:
                 ending = await self._supervised(prepared, where, program, place)
         finally:
@@ -107,16 +110,16 @@ class Supervisor:
             self._closing.close()
         self._finish(self._verdict(ending))
 
-    def _fenced(self) -> dict[str, Verb]:
+    async def _fence(self, place: Site) -> Fencing | None:
         """Loaded only now: a sealed run has no use for it."""
         if not self._held.run.order.network:
-            return {}
+            return None
         from ags.supervisor.fencing import Fencing
 
-        made = Fencing(self._held, self._log, self._environ, self._home, self._tell)
+        made = await Fencing.of(place, self._log, self._environ)
         self._closing.callback(made.close)
         self._network = made.network
-        return made.verbs()
+        return made
 
     def _command(self, program: Agent) -> tuple[str, ...]:
         run = self._held.run

@@ -20,7 +20,7 @@ from ags.control.wire import SOCKET
 from ags.errors import AgsError
 from ags.frozen import frozen
 from ags.kernel import cgroup
-from ags.model import Limits
+from ags.model import KIB, Limits
 from ags.prepare import Preparer, Request
 from ags.runs import Held, Mode, Order, Run
 from ags.shelf import Shelf
@@ -33,6 +33,7 @@ from ags.workspace.git import Repository
 PATIENCE = 60.0
 """Seconds for a run to end in order, before the person is told that it takes long."""
 FIRST_LOOK, LONGEST_LOOK = 0.02, 0.2
+MOST_GOAL = 120 * KIB
 
 
 @frozen
@@ -108,6 +109,7 @@ class Engine(Shelf):
 
     def _check(self, run: Run) -> None:
         """Refuse now what the supervisor would have to refuse: then there is no run at all."""
+        _check_goal(run.goal)
         order = run.order
         settings = load(order.config, self.environ, self.home)
         folder = settings_folder(self.environ, self.home)
@@ -333,6 +335,14 @@ class Engine(Shelf):
             if (folder / name).exists():
                 separate.remove(folder, name)
         held.save(replace(run, workspace=None if run.mode == "separate" else run.workspace))
+
+
+def _check_goal(goal: str) -> None:
+    """It is an argument of the agent's, for which the kernel has room of 128 KiB."""
+    if "\0" in goal or len(os.fsencode(goal)) > MOST_GOAL:
+        cause = "it holds a NUL character" if "\0" in goal else f"it is over {MOST_GOAL} bytes long"
+        hint = "put it into a file of the project's, and name that in the goal"
+        raise AgsError("use the goal", cause=cause, hint=hint)
 
 
 def _is_damaged(run_dir: Path) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -15,7 +15,9 @@ from ags.config.load import EXAMPLE, parse
 from ags.config.schema import (
     LimitsConfig,
     MountConfig,
+    Network,
     Sandbox,
+    SecretConfig,
     Settings,
     Tool,
     Workspace,
@@ -49,11 +51,16 @@ def test_the_example_holds_exactly_the_defaults() -> None:
 def test_the_example_with_every_key_set_still_holds_the_defaults_and_one_of_each_list() -> None:
     full = settings(uncommented(EXAMPLE.read_text()))
     plain = Settings()
-    assert (full.sandbox, full.limits, full.workspace) == (
+    assert (full.sandbox, full.limits, full.workspace, full.network) == (
         plain.sandbox,
         plain.limits,
         plain.workspace,
+        plain.network,
     )
+    (secret,) = full.secrets
+    usual = SecretConfig("company-api", "COMPANY_API_KEY", host="api.company.example")
+    assert secret == replace(usual, secret_store="company-api", template="Bearer {}")
+    assert (usual.sent_as, replace(usual, header="x-key").sent_as) == ("Bearer {}", "{}")
     datasets, tool = HOME / "datasets", HOME / "opt/mytool"
     assert full.mounts == (MountConfig(datasets, PurePosixPath(datasets), kind="dir"),)
     assert full.tools == (
@@ -73,11 +80,16 @@ def test_the_example_has_every_key_there_is() -> None:
         return [spelled.get(f.name, f.name) for f in fields(cls) if f.name != without]
 
     assert sorted(document) == sorted(
-        names(Settings, without="source", mounts="mount", tools="tool")
+        names(Settings, without="source", mounts="mount", tools="tool", secrets="secret")
     )
     assert list(document["sandbox"]) == names(Sandbox)
     assert list(document["limits"]) == names(LimitsConfig)
     assert list(document["workspace"]) == names(Workspace)
+    assert list(document["network"]) == names(Network)
+    # Of the places a secret can come from, one is set; the others are in the text beside it.
+    sources = ("from_env", "from_file", "command")
+    assert all(f"{name} = " in EXAMPLE.read_text() for name in sources)
+    assert list(document["secret"][0]) == [n for n in names(SecretConfig) if n not in sources]
     assert list(document["mount"][0]) == names(MountConfig)
     assert list(document["tool"][0]) == names(Tool, directories="directory")
     assert list(document["tool"][0]["directory"][0]) == names(MountConfig)
@@ -87,7 +99,7 @@ def test_every_key_of_the_example_can_be_found_out_to_be_wrong() -> None:
     """A date fits nowhere: whatever key it is given to, that key and its line are named."""
     text = uncommented(EXAMPLE.read_text()).splitlines()
     places = [n for n, line in enumerate(text) if re.match(r"[a-z_]+ = ", line)]
-    assert len(places) == 37
+    assert len(places) == 46
     for place in places:
         key = text[place].split(" = ")[0]
         broken = [*text[:place], f"{key} = 1979-05-27", *text[place + 1 :]]

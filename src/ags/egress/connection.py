@@ -123,9 +123,7 @@ class Connection:
             await outer.send(hello.raw + rest)
             reason = await _Shaken(self._link, outer, handshake).run()
             if not reason:
-                counted = await relay.relay(self._link.socket, outer.socket, BUDGET)
-                outer.sent += counted.up
-                outer.received += counted.down
+                await self._relayed(outer)
         finally:
             outer.close()
             note.write(address=address, sent=outer.sent, received=outer.received, reason=reason)
@@ -146,12 +144,18 @@ class Connection:
         try:
             if first:
                 await outer.send(first)
-            counted = await relay.relay(self._link.socket, outer.socket, BUDGET)
-            outer.sent += counted.up
-            outer.received += counted.down
+            await self._relayed(outer)
         finally:
             outer.close()
             note.write(address=address, sent=outer.sent, received=outer.received)
+
+    async def _relayed(self, outer: Link) -> None:
+        counted = await relay.relay(self._link.socket, outer.socket, BUDGET)
+        outer.sent += counted.up
+        outer.received += counted.down
+        if counted.cut:  # neither side may take it for an end that the other meant
+            self._link.reset()
+            outer.reset()
 
 
 class _Shaken:

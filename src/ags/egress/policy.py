@@ -225,6 +225,10 @@ _MEANINGS = {
     "path": "no rule for this host has this path, or the path has more than one reading",
     "name": "this is not a name that can be judged",
     "address": "an address is reached only if it is itself listed",
+    "ask-denied": "you denied it",
+    "ask-timeout": "nobody answered in time",
+    "ask-full": "too many questions wait for an answer",
+    "ask-used": "what you allowed is used up",
     "host-service": "this port of the host is not listed under host_services",
 }
 

@@ -1,4 +1,4 @@
-"""Bytes between two sockets, by the kernel: they never come up to us."""
+"""Bytes between two sockets. Where there are many, by the kernel: they never come up to us."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import os
 import socket
 from collections.abc import Callable
 
-from ags import proc
 from ags.frozen import frozen
 from ags.model import KIB
 
+PIECE = 64 * KIB
+"""What comes in smaller ones is handed on as it is; a connection with a full one gets a pipe."""
 CHUNK = 256 * KIB
-LAZY = 1.0
-"""Seconds by which a limit may be late, so that it is not set anew for every piece."""
+TURNS = 16
+"""Pieces in a row before other connections have their turn."""
 _FLAGS = os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK
 _SET_SIZE = 1031  # F_SETPIPE_SZ, which fcntl has a name for only later
 
@@ -41,76 +42,180 @@ class Spent(Exception):
     """A budget has run out."""
 
 
+class _Pieces:
+    """What is under way in one direction, in our own memory."""
+
+    def __init__(self, source: socket.socket, target: socket.socket) -> None:
+        self._source, self._target = source, target
+        self._held = b""
+
+    def fill(self) -> int:
+        self._held = self._source.recv(PIECE)
+        return len(self._held)
+
+    def drain(self) -> int:
+        sent = self._target.send(self._held)
+        self._held = self._held[sent:]
+        return sent
+
+    def close(self) -> None:
+        self._held = b""
+
+
+class _Pipe:
+    """The same in a pipe, which the kernel fills and empties by moving pages."""
+
+    def __init__(self, source: socket.socket, target: socket.socket) -> None:
+        self._source, self._target = source.fileno(), target.fileno()
+        self._reading, self._writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        with contextlib.suppress(OSError):  # an ordinary user may have only so much of them
+            fcntl.fcntl(self._writing, _SET_SIZE, CHUNK)
+
+    def fill(self) -> int:
+        return os.splice(self._source, self._writing, CHUNK, flags=_FLAGS)
+
+    def drain(self) -> int:
+        return os.splice(self._reading, self._target, CHUNK, flags=_FLAGS)
+
+    def close(self) -> None:
+        os.close(self._reading)
+        os.close(self._writing)
+
+
 class _Way:
-    """One direction. What it has moved can be looked at while it moves."""
+    """One direction. The loop's callbacks stay where they are: to wait anew costs more than to
+    move."""
 
-    def __init__(self, source: socket.socket, target: socket.socket, budget: Budget) -> None:
+    def __init__(
+        self,
+        source: socket.socket,
+        target: socket.socket,
+        most: int | None,
+        ended: Callable[[str], None],
+    ) -> None:
         self.moved = 0
-        self._source, self._target, self._budget = source, target, budget
+        self.over = False
+        """The source has ended, and so has the target's hearing."""
+        self.last = 0.0
+        """When something could be moved."""
+        self._loop = asyncio.get_running_loop()
+        self._source, self._target = source, target
+        self._most, self._ended = most, ended
+        self._vessel: _Pieces | _Pipe = _Pieces(source, target)
+        self._waiting = 0
 
-    async def run(self, alive: Callable[[], None]) -> None:
-        """To the end of the source, which then is the target's as well."""
-        reading, writing = _pipe()
+    def start(self) -> None:
+        self._loop.add_reader(self._source, self._guarded, self._move)
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._source)
+        self._loop.remove_writer(self._target)
+        self._vessel.close()
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        self.last = self._loop.time()
         try:
-            while await self._fill(writing):
-                alive()
-                await self._drain(reading)
+            step()
+        except (BlockingIOError, InterruptedError):
+            return
+        except Spent as spent:
+            self._ended(str(spent))
+        except OSError as error:
+            self._ended((error.strerror or "lost").lower())
+        except Exception:
+            self._ended("lost")  # or the loop would call it again and again
+            raise
+
+    def _move(self) -> None:
+        for _ in range(TURNS):
+            came = self._waiting = self._vessel.fill()
+            if not came:
+                self._finish()
+                return
+            if not self._drained():
+                self._loop.remove_reader(self._source)
+                self._loop.add_writer(self._target, self._guarded, self._resume)
+                return
+            if came < PIECE:  # most likely that was all
+                return
+            self._widen()
+
+    def _resume(self) -> None:
+        if self._drained():
+            self._loop.remove_writer(self._target)
+            self._widen()
+            self.start()
+
+    def _drained(self) -> bool:
+        """Whether the target has taken all; if not it has to be waited for."""
+        try:
+            while self._waiting:
+                sent = self._vessel.drain()
+                self._waiting -= sent
+                self.moved += sent
+                if self._most is not None and self.moved > self._most:
+                    raise Spent("it carried as much as it may")
+        except (BlockingIOError, InterruptedError):
+            return False
+        return True
+
+    def _widen(self) -> None:
+        """Only while nothing is under way. Without descriptors for a pipe it goes on as it is."""
+        if isinstance(self._vessel, _Pieces):
             with contextlib.suppress(OSError):
-                self._target.shutdown(socket.SHUT_WR)
-        finally:
-            os.close(reading)
-            os.close(writing)
+                self._vessel = _Pipe(self._source, self._target)
 
-    async def _fill(self, pipe: int) -> int:
-        while True:
-            try:
-                self._waiting = os.splice(self._source.fileno(), pipe, CHUNK, flags=_FLAGS)
-                return self._waiting
-            except BlockingIOError:
-                await proc.readable(self._source.fileno())
+    def _finish(self) -> None:
+        self._loop.remove_reader(self._source)
+        with contextlib.suppress(OSError):
+            self._target.shutdown(socket.SHUT_WR)
+        self.over = True
+        self._ended("")
 
-    async def _drain(self, pipe: int) -> None:
-        while self._waiting:
-            try:
-                sent = os.splice(pipe, self._target.fileno(), self._waiting, flags=_FLAGS)
-            except BlockingIOError:
-                await proc.writable(self._target.fileno())
-                continue
-            self._waiting -= sent
-            self.moved += sent
-            if self._budget.bytes is not None and self.moved > self._budget.bytes:
-                raise Spent("it carried as much as it may")
+
+class _Watch:
+    """Ends what has been still for too long, without being told of every piece."""
+
+    def __init__(
+        self, ways: tuple[_Way, _Way], idle: float | None, ended: Callable[[str], None]
+    ) -> None:
+        self._ways, self._idle, self._ended = ways, idle, ended
+        self._loop = asyncio.get_running_loop()
+        self._begun = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+        self._look()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        if self._idle is None:
+            return
+        due = max(self._begun, *(way.last for way in self._ways)) + self._idle
+        if self._timer is not None and due <= self._loop.time():
+            self._ended("nothing came for too long")
+        else:
+            self._timer = self._loop.call_at(due, self._look)
 
 
 async def relay(inner: socket.socket, outer: socket.socket, budget: Budget) -> Counted:
     """Until both sides have ended or one has failed. Both sockets stay the caller's to close."""
-    up, down = _Way(inner, outer, budget), _Way(outer, inner, budget)
-    loop = asyncio.get_running_loop()
-    cut = ""
+    over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def ended(cut: str) -> None:
+        if not over.done() and (cut or (up.over and down.over)):
+            over.set_result(cut)
+
+    up = _Way(inner, outer, budget.bytes, ended)
+    down = _Way(outer, inner, budget.bytes, ended)
+    watch = _Watch((up, down), budget.idle, ended)
     try:
-        async with asyncio.timeout(budget.idle) as limit:
-
-            def alive() -> None:
-                due = limit.when()
-                if due is not None and budget.idle is not None:
-                    later = loop.time() + budget.idle
-                    if later - due > LAZY:
-                        limit.reschedule(later)
-
-            async with asyncio.TaskGroup() as group:
-                for way in (up, down):
-                    group.create_task(way.run(alive))
-    except* TimeoutError:
-        cut = "nothing came for too long"
-    except* Spent as spent:
-        cut = str(spent.exceptions[0])
-    except* OSError as failed:
-        cut = (getattr(failed.exceptions[0], "strerror", "") or "lost").lower()
+        up.start()
+        down.start()
+        cut = await over
+    finally:
+        watch.close()
+        up.close()
+        down.close()
     return Counted(up.moved, down.moved, cut)
-
-
-def _pipe() -> tuple[int, int]:
-    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    with contextlib.suppress(OSError):  # an ordinary user may have only so many of them
-        fcntl.fcntl(writing, _SET_SIZE, CHUNK)
-    return reading, writing

@@ -96,6 +96,8 @@ class Server:
             if len(self._serving) >= MOST:
                 Link(made).reset()
                 continue
+            # What goes in has been gathered already: to wait for more would only be late.
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             task = asyncio.create_task(self._serve(Link(made), serve))
             self._serving.add(task)
             task.add_done_callback(self._serving.discard)

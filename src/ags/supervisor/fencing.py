@@ -68,6 +68,7 @@ class Fencing:
         self._held = site.held
         self._environ, self._home = environ, site.home
         self._wiring = wiring
+        self._defaults: layers.Hosts = {}
         self._audit = Audit(site.held, log)
         self._asks = Asks(lambda: self.network.fence.policy, on_change=noting(site.held, log))
         self._tell = site.tell
@@ -85,14 +86,24 @@ class Fencing:
     async def of(cls, site: Site, log: Writer, environ: Mapping[str, str]) -> Fencing:
         configured = site.preparer.settings.secrets
         wiring = await wire(configured, site.run.agent, environ, site.ags_home)
-        return cls(site, log, environ, wiring)
+        made = cls(site, log, environ, wiring)
+        await made._ask_tools()
+        return made
+
+    async def _ask_tools(self) -> None:
+        """What package tools use where the person has no settings, only they can say."""
+        terms = self.network.fence.terms
+        if names := layers.pending(terms.policy):
+            self._defaults = await layers.tool_defaults(names, self._environ)
+            self.network.fence.terms = replace(terms, policy=self._policy())
 
     def given(self, request: Request) -> Request:
         """What is asked for, with what the fence puts inside."""
         return replace(
             request,
             network=self.network.plan(),
-            environment=(*self._wiring.inside().items(), *request.environment),
+            # Last, so that a key which is passed by a flag as well is a placeholder all the same.
+            environment=(*request.environment, *self._wiring.inside().items()),
             weakenings=(*request.weakenings, *self._wiring.weakenings),
         )
 
@@ -107,6 +118,7 @@ class Fencing:
             home=self._home,
             ask=order.ask,
             secrets=self._wiring.hosts,
+            defaults=self._defaults,
         )
 
     def verbs(self) -> dict[str, Verb]:

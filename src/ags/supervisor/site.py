@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ags import identity
@@ -12,13 +12,17 @@ from ags.backends import backend
 from ags.backends.base import Backend, Streams
 from ags.config.load import load, settings_folder
 from ags.frozen import frozen
-from ags.model import Ending, Plan
+from ags.model import MIB, Ending, Plan
 from ags.prepare import Preparer
 from ags.runs import Held, Result, Run
 from ags.workspace import diff
 from ags.workspace.git import Repository
 
 Tell = Callable[[str], None]
+
+MOST_PATCHED = 512 * MIB
+"""Bytes of files before and after, up to which a patch is kept beside the record."""
+NO_PATCH = "its change is too large to be kept as a patch too; the commit has all of it"
 
 
 @frozen
@@ -77,11 +81,14 @@ async def store_diff(held: Held, project: Repository, base: str, commit: str) ->
     """The whole diff as a patch beside the record, and its size."""
     stored, new = held.run_dir / "result.patch", held.run_dir / "result.patch.new"
     new.unlink(missing_ok=True)
-    _, found = await asyncio.gather(
-        diff.write_patch(project, base, commit, new),
-        diff.diff(project, base, commit, diff.Caps(lines=0)),
-    )
-    os.replace(new, stored)
+    found = await diff.diff(project, base, commit, diff.Caps(lines=0))
+    # A few thousand names for one file are a small commit, and would be a patch without end.
+    if found.weight() <= MOST_PATCHED:
+        await diff.write_patch(project, base, commit, new)
+        os.replace(new, stored)
+    else:
+        stored.unlink(missing_ok=True)
+        held.save(replace(held.run, notes=(*held.run.notes, NO_PATCH)))
     stat = found.stat()
     return Result(commit, stat.files, stat.additions, stat.deletions)
 

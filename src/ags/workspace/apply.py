@@ -107,9 +107,13 @@ async def apply(
     theirs = await git.resolve(repository, source)
     start = await git.resolve(repository, base)
     held = await checkout.holder(repository, target.ref)
-    command = _command(held, how, source, base)
     async with scratch(repository, await _attributes(repository, target.old)) as bare:
-        join = _Join(bare, target, theirs, start, message, _author(repository, person), command)
+        tangled = await _tangled(bare, target.old, theirs, start)
+        command = _command(held, how, source, base)
+        if tangled:
+            command = _change_only(held, start, theirs)
+        author = _author(repository, person)
+        join = _Join(bare, target, theirs, start, tangled, message, author, command)
         after, outcome = await (join.merged() if how == "merge" else join.squashed())
         if after == target.old:
             return Applied(target.ref, target.old, after, theirs, "nothing")
@@ -203,6 +207,23 @@ async def _target(repository: Repository, into: str | None) -> _Target:
     return _Target(ref, old)
 
 
+async def _tangled(bare: Repository, old: str | None, theirs: str, base: str) -> bool:
+    """Whether the agent's history parts from the branch elsewhere than its base does.
+
+    It can name any commit of the person's as a parent, also one made since. Git would take what
+    that commit has for seen and dropped, although no diff from the base shows it.
+    """
+    if old is None:
+        return False
+    asked = [
+        await git.run(bare, "merge-base", "--all", old, each, check=False)
+        for each in (theirs, base)
+    ]
+    there, expected = (set(each.text.split()) for each in asked)
+    # With nothing in common git itself refuses, and says why.
+    return bool(there) and there != expected
+
+
 async def _at(repository: Repository, ref: str) -> str | None:
     found = await git.run(
         repository, "rev-parse", "--verify", "--quiet", "--end-of-options", ref, check=False
@@ -238,24 +259,35 @@ class _Join:
     target: _Target
     theirs: str
     base: str
+    tangled: bool
     message: str
     author: Mapping[str, str]
     command: str
 
     async def merged(self) -> tuple[str, Outcome]:
         old = self.target.old
-        if old is None or await self._is_ancestor(old, self.theirs):
-            return self.theirs, "fast-forward" if old != self.theirs else "nothing"
+        if old is None or old == self.theirs:
+            return self.theirs, "fast-forward" if old is None else "nothing"
+        if not self.tangled and await self._is_ancestor(old, self.theirs):
+            return self.theirs, "fast-forward"
         if await self._is_ancestor(self.theirs, old):
             return old, "nothing"
-        tree = await self._merge_tree(old, self.theirs)
+        tree = await self._merge_tree(old, await self._their_change())
+        if tree == await self._tree(self.theirs) and await self._is_ancestor(old, self.theirs):
+            return self.theirs, "fast-forward"
         return await self._commit(tree, old, self.theirs), "merge"
+
+    async def _their_change(self) -> str:
+        """A commit to merge: theirs, or what they made of the base as if in one step."""
+        if not self.tangled:
+            return self.theirs
+        return await self._commit(f"{self.theirs}^{{tree}}", self.base)
 
     async def squashed(self) -> tuple[str, Outcome]:
         old = self.target.old
         if old is None:
             return await self._commit(f"{self.theirs}^{{tree}}"), "squash"
-        ours, theirs = old, self.theirs
+        ours, theirs = old, await self._their_change()
         if not await self._is_ancestor(self.base, old):
             # The base is not in the branch's history (a snapshot, or the branch was rebased):
             # what the agent did is what lies between base and source, so that is what is merged.
@@ -379,6 +411,12 @@ def _command(held: Repository | None, how: How, source: str, base: str) -> str:
         return f"{place} merge {shlex.quote(source)}"
     span = shlex.quote(f"{base}..{source}")
     return f"{place} cherry-pick --no-commit {span} && {place} commit"
+
+
+def _change_only(held: Repository | None, base: str, theirs: str) -> str:
+    """The same for a history that git would not merge as it was looked at."""
+    place = _git(held) if held is not None else "git"
+    return f"{place} diff --binary {base} {theirs} | {place} apply --3way"
 
 
 def _git(held: Repository) -> str:

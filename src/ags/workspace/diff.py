@@ -21,10 +21,17 @@ from ags.workspace.scratch import resolve, scratch
 
 _WHOLE = "the diff as a whole is too long"
 LINK, SUBMODULE = 0o120000, 0o160000
+COUNTED = 32 * MIB
+"""Bytes up to which git looks for lines in a file."""
 
 # The person's settings are not there to be asked, so that these are all that counts. A similarity
 # search over more files than -l allows is left out by git, and they show as deleted and added.
-_COMPARE = ("diff-tree", "-r", "--full-index", "--no-ext-diff", "--no-textconv", "--no-color")
+# Lines of a larger file are not counted: for a file of nothing but line breaks git takes forty
+# times its size in memory, and packed it is next to nothing.
+_COMPARE = (
+    *("-c", f"core.bigFileThreshold={COUNTED}"),
+    *("diff-tree", "-r", "--full-index", "--no-ext-diff", "--no-textconv", "--no-color"),
+)
 _RENAMES = ("--find-renames=50%", "-l1000")
 
 
@@ -123,6 +130,10 @@ class Diff:
             left_out=sum(bool(file.left_out) for file in self.files),
             kinds=tuple(sorted(kinds.items())),
         )
+
+    def weight(self) -> int:
+        """Bytes of all its files before and after: a patch of it is at most about twice that."""
+        return sum((file.old_size or 0) + (file.new_size or 0) for file in self.files)
 
     def to_json(self) -> dict[str, object]:
         stat = self.stat()
@@ -313,6 +324,8 @@ def _has_lines(file: FileChange) -> bool:
 
 
 def _too_much(file: FileChange, caps: Caps) -> str:
+    if file.binary and _weight(file) > max(caps.file_size, COUNTED):
+        return f"a file of {_size(_weight(file))}"  # which may be text
     if not _has_lines(file):
         return ""
     if (count := file.additions + file.deletions) > caps.file_lines:

@@ -372,6 +372,12 @@ class _Swap:
 
     def _check(self, changed: Sequence[RawChange]) -> list[os.stat_result | None]:
         found = [self._look(each.path) for each in changed]
+        odd = [
+            shown(each.path) for each, (mode, *_) in zip(changed, found, strict=True) if mode < 0
+        ]
+        if odd:
+            advice = "no file, or not to be read; look at it, remove it, and undo again"
+            raise _refused(f"{', '.join(odd[:NAMED])}: {advice}")
         others = [
             shown(each.path)
             for each, (mode, name, _) in zip(changed, found, strict=True)

@@ -32,6 +32,7 @@ from ags.workspace.git import Repository
 
 PATIENCE = 60.0
 """Seconds for a run to end in order, before the person is told that it takes long."""
+UNPIN_TURNS = 8
 FIRST_LOOK, LONGEST_LOOK = 0.02, 0.2
 MOST_GOAL = 120 * KIB
 
@@ -322,7 +323,13 @@ class Engine(Shelf):
             "--format=delete %(refname)",
             *(f"refs/ags/{kind}/{run.id}" for kind in ("base", "start", "end", "earlier")),
         )
-        await git.run(project, "update-ref", "--stdin", stdin=listed.stdout)
+        for turn in range(UNPIN_TURNS):
+            done = await git.run(project, "update-ref", "--stdin", stdin=listed.stdout, check=False)
+            if done.code == 0:
+                return
+            # A git of somebody who was killed may just be at the end of its work there.
+            await asyncio.sleep(0.1 * turn)
+        self.notes.append(f"refs/ags of {run.name} stay in {run.project}: git has them locked")
 
     def _made_for(self, run: Run) -> tuple[tuple[Path, str], ...]:
         return (self.ags_home / "worktrees", run.name), (self.ags_home / "git", run.id)

@@ -18,6 +18,7 @@ from ags.backends import bubblewrap, bwrap, walls
 from ags.kernel import cgroup, rlimits, seccomp, watch
 from ags.model import Bind, Limits, Mask, MountStep, Plan, ReadOnly, Tmpfs
 from ags.workspace import protect, unshare
+from tests.attack.egress_mutations import EGRESS
 from tests.attack.enter_mutations import ENTERING
 from tests.attack.run_mutations import RUNS
 
@@ -410,7 +411,7 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     **{
         name: Mutation(take_out, noticed_by)
-        for name, (take_out, noticed_by) in (ENTERING | RUNS).items()
+        for name, (take_out, noticed_by) in (ENTERING | RUNS | EGRESS).items()
     },
 }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,21 +15,43 @@ from ags.kernel import seccomp
 from tests.attack.mutations import MUTATIONS
 
 HERE = Path(__file__).parent
+NOTICED = "test_a_missing_protection_is_noticed"
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_a_missing_protection_is_noticed(name: str) -> None:
-    mutation = MUTATIONS[name]
-    run = subprocess.run(
+Ran = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def trials(request: pytest.FixtureRequest) -> Iterator[dict[str, Future[Ran]]]:
+    """Those that were asked for, side by side: each is a process of its own anyway."""
+    chosen = [
+        str(item.callspec.params["name"])
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.originalname == NOTICED
+    ]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield {name: pool.submit(_trial, name) for name in chosen}
+        pool.shutdown(cancel_futures=True)
+
+
+def _trial(name: str) -> Ran:
+    tests = (f"{HERE}/{test}" for test in MUTATIONS[name].noticed_by)
+    return subprocess.run(
         [
             sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider",
-            "--mutation", name, *(f"{HERE}/{test}" for test in mutation.noticed_by),
+            "--mutation", name, *tests,
         ],
         cwd=HERE.parent.parent,
         env=os.environ | {"CI": ""},
         capture_output=True,
         text=True,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_missing_protection_is_noticed(name: str, trials: dict[str, Future[Ran]]) -> None:
+    mutation = MUTATIONS[name]
+    run = trials[name].result()
     summary = run.stdout.strip().splitlines()[-1]
     assert run.returncode == 1, f"with {name!r} taken out nothing failed:\n{run.stdout}"
     assert " error" not in summary, f"not the attack but the test broke:\n{run.stdout}"

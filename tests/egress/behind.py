@@ -104,9 +104,9 @@ def behind(
 
     `settings` are constants of AGS to change, such as `egress.connection.FIRST`.
     """
-    told = {"secrets": dict(secrets or {}), "injections": [dict(each) for each in injections]}
-    more = {"environment": dict(environment or {}), "settings": dict(settings or {})}
-    with started(world, command, policy, **told, **more, **given) as running:
+    given |= {"secrets": dict(secrets or {}), "injections": [dict(each) for each in injections]}
+    given |= {"environment": dict(environment or {}), "settings": dict(settings or {})}
+    with started(world, command, policy, **given) as running:
         return running.ended()
 
 

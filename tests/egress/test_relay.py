@@ -46,11 +46,23 @@ class Ends:
 
 
 @asynccontextmanager
-async def relaying(budget: Budget = Budget()) -> AsyncIterator[Ends]:  # noqa: B008
+async def relaying(
+    budget: Budget = Budget(),  # noqa: B008
+    buffers: int | None = None,
+) -> AsyncIterator[Ends]:
+    """`buffers` is what each socket may hold; without it the kernel finds out."""
     client, inner = await _pair()
     outer, origin = await _pair()
+    for end in (client, inner, outer, origin) if buffers else ():
+        for kind in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            end.setsockopt(socket.SOL_SOCKET, kind, buffers or 0)
     task = asyncio.create_task(relay(inner, outer, budget))
-    task.add_done_callback(lambda _: (inner.close(), outer.close()))
+
+    def close(_: object) -> None:
+        inner.close()
+        outer.close()
+
+    task.add_done_callback(close)
     try:
         async with asyncio.timeout(PATIENCE):
             yield Ends(client, origin, task)
@@ -209,7 +221,8 @@ def test_silence_on_both_sides_ends_it_and_a_word_from_either_does_not() -> None
 
 def test_a_reader_that_is_slow_holds_the_sender_back_and_gets_everything() -> None:
     async def work() -> None:
-        async with relaying(Budget(idle=5)) as ends:
+        # Left alone, the kernel's own buffers may take all of it.
+        async with relaying(Budget(idle=5), buffers=MIB // 4) as ends:
             data = os.urandom(MUCH)
             sending = asyncio.create_task(ends.send(ends.client, data))
             await asyncio.sleep(0.3)

@@ -69,6 +69,18 @@ def test_commits_wait_on_a_branch_if_the_person_went_on_meanwhile(workshop: Work
     assert "git merge agent--here" in workshop.said(run)
 
 
+def test_undo_says_what_is_in_its_way_and_works_once_that_is_gone(workshop: Workshop) -> None:
+    """No snapshot has a pipe, so that nobody can tell whose it is."""
+    file = workshop.project.folder / "file"
+    content = file.read_text()
+    workshop.ended(session(workshop, "rm file; mkfifo file"))
+    with pytest.raises(AgsError, match="file: .* remove it, and undo again"):
+        workshop.does(review.undo(workshop.engine(), "here"))
+    file.unlink()
+    workshop.does(review.undo(workshop.engine(), "here"))
+    assert file.read_text() == content
+
+
 def test_outside_a_repository_it_works_without_diff_and_undo(workshop: Workshop) -> None:
     folder = workshop.place / "plain"
     folder.mkdir()
@@ -134,3 +146,20 @@ def test_killed_at_any_point_nothing_of_the_persons_is_lost(workshop: Workshop, 
     workshop.does(workshop.engine().remove("here"))
     assert workshop.traces(run) == []
     workshop.check_sound()
+
+
+def test_an_agent_cannot_hide_what_it_made_by_ignoring_it(workshop: Workshop) -> None:
+    workshop.project.write(".gitignore", "*.tmp\n")
+    workshop.project.commit("rules")
+    workshop.project.write("mine.tmp", "ignored before\n")
+    before = workshop.project.state()[2]
+    script = "echo evil > conftest.py; printf 'conftest.py\\n.gitignore\\n*.tmp\\n' > .gitignore"
+    script += "; mkdir sub; printf '*\\n' > sub/.gitignore; echo x > sub/x; echo y > y.tmp"
+    workshop.ended(session(workshop, script))
+    found = workshop.does(review.review(workshop.engine(), "here"))
+    shown = {file.path for file in found.diff.files}
+    assert shown == {"conftest.py", ".gitignore", "sub/.gitignore", "sub/x"}
+    workshop.does(review.undo(workshop.engine(), "here"))
+    left = workshop.project.state()[2]
+    assert left.pop("y.tmp") == b"y\n"  # which the person's own rules ignore
+    assert left == before

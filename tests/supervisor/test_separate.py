@@ -91,6 +91,8 @@ def test_an_agent_is_not_started_in_a_workspace_that_is_not_ready(workshop: Work
         ({"base": "no-such-ref"}, "no such commit"),
         ({"base": "--help"}, "no such commit"),
         ({"folder": Path("/")}, "not a git repository"),
+        ({"goal": "echo a\0b"}, "a NUL character"),
+        ({"goal": "#" + "é" * 62_000}, "over 122880 bytes"),
     ],
 )
 def test_bad_input_is_refused_and_leaves_nothing(
@@ -104,6 +106,31 @@ def test_bad_input_is_refused_and_leaves_nothing(
     assert caught.value.hint
     assert not (workshop.ags_home / "runs").exists()
     assert workshop.project.state() == before
+
+
+def test_the_longest_goal_there_can_be_reaches_the_agent(workshop: Workshop) -> None:
+    goal = "echo made > new #".ljust(120 * 1024, "x")
+    run = workshop.ended(workshop.start(goal=goal))
+    assert run.state == "done" and "new" in workshop.files(run)
+
+
+BOMB = """
+head -c 1000000 /dev/zero > /tmp/blob
+id=$(git hash-object -w /tmp/blob)
+tree=$(for n in $(seq 600); do printf '100644 blob %s\\t%s\\n' $id $n; done | git mktree)
+git reset -q --hard $(git commit-tree -p HEAD -m bomb $tree)
+"""
+
+
+@pytest.mark.parametrize("goal", [BOMB, "yes '' | head -c 34000000 > breaks"])
+def test_what_is_small_only_when_packed_makes_no_endless_patch(
+    workshop: Workshop, goal: str
+) -> None:
+    run = workshop.ended(workshop.start(goal=goal))
+    assert run.result is not None and run.result.files
+    assert not list(workshop.run_dir(run).glob("result.patch*"))
+    assert any("too large" in note for note in run.notes)
+    assert run.branch is not None and workshop.project.ask("rev-parse", run.branch)
 
 
 def test_a_repository_without_a_commit_says_so(workshop: Workshop) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,6 +90,61 @@ def test_what_is_already_there_is_not_applied_again(project: Checkout, how: How)
     assert (again.outcome, again.before) == ("nothing", again.after)
     with pytest.raises(AgsError, match="nothing had to be applied"):
         go(undo(project.repository, again))
+
+
+@pytest.mark.parametrize("how", BOTH)
+def test_a_history_that_names_the_persons_newer_commits_takes_none_of_them_back(
+    project: Checkout, how: How
+) -> None:
+    """As a parent they would count as seen and dropped, which no diff from the base shows."""
+    honest = agent(project, {"new": "x\n"})
+    mine = advance(project, "file", BASE + "a fix\n")
+    parents = ("-p", "base", "-p", mine)
+    sly = project.ask("commit-tree", *parents, "-m", "add a file", f"{honest}^{{tree}}")
+    done = bring(project, how=how, source=sly)
+    assert (project.folder / "file").read_text() == BASE + "a fix\n"
+    assert (project.folder / "new").read_text() == "x\n"
+    assert (done.outcome, is_clean(project)) == (how, True)
+    go(undo(project.repository, done))
+    assert project.ask("rev-parse", "HEAD") == mine
+
+
+def test_the_command_for_such_a_history_brings_its_change_only(project: Checkout) -> None:
+    honest = agent(project, {"new": "x\n"})
+    mine = advance(project, "file", BASE + "a fix\n")
+    sly = project.ask("commit-tree", "-p", "base", "-p", mine, "-m", "sly", f"{honest}^{{tree}}")
+    project.write("other", "being edited\n")
+    with pytest.raises(NotTaken) as caught:
+        bring(project, source=sly)
+    assert " merge " not in caught.value.hint
+    subprocess.run(("/bin/sh", "-c", caught.value.hint), check=True, env=project.environment)
+    assert (project.folder / "file").read_text() == BASE + "a fix\n"
+    assert (project.folder / "new").exists()
+
+
+def test_a_history_begun_before_the_base_drops_nothing_that_was_undone_since(
+    project: Checkout,
+) -> None:
+    regretted = advance(project, "file", BASE + "regretted\n")
+    project.git("checkout", "-q", "-b", "agent--a")
+    project.write("new", "x\n")
+    tree = f"{project.commit()}^{{tree}}"
+    early = project.ask("commit-tree", "-p", "base", "-m", "from before", tree)
+    project.git("checkout", "-q", "main")
+    advance(project, "file", BASE)
+    bring(project, source=early, base=regretted)
+    assert (project.folder / "file").read_text() == BASE
+    assert (project.folder / "new").exists()
+
+
+def test_work_that_was_merged_in_part_by_hand_is_brought_whole(project: Checkout) -> None:
+    agent(project, {"new": "x\n"})
+    project.git("merge", "-q", "agent--a")
+    project.git("checkout", "-q", "agent--a")
+    theirs = advance(project, "second", "y\n")
+    project.git("checkout", "-q", "main")
+    assert bring(project, source=theirs).outcome == "fast-forward"
+    assert (project.folder / "second").exists() and is_clean(project)
 
 
 @pytest.mark.parametrize("how", BOTH)

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ags.errors import AgsError
+from ags.model import KIB, MIB
 from ags.workspace.diff import Caps, Diff, FileChange, diff, lines, patch, write_patch
 from ags.workspace.patchtext import Hunk, Line, parse_patch, parse_raw
 from tests.workspace.poison import poisoned, ran
@@ -176,6 +177,17 @@ def test_beyond_a_cap_the_counts_stay_and_the_content_goes(
     assert made.stat().additions == 101
     shown = [row.text for row in lines(made.files)]
     assert all(f"content left out: {note}" in shown for note in left_out.values() if note)
+
+
+def test_in_a_giant_of_line_breaks_no_line_is_looked_for(project: Checkout) -> None:
+    """Git would take forty times its size in memory: here there is room for twice that of one."""
+    old = project.commit()
+    project.write("giant", "\n" * (33 * MIB))
+    new = project.commit()
+    script = f"ulimit -v {512 * KIB}; exec git -C {project.folder} diff --numstat {old} {new}"
+    assert subprocess.run(("/bin/sh", "-c", script), capture_output=True).returncode != 0
+    file = only(changed(project, old, new))
+    assert (file.left_out, file.additions) == ("a file of 33.0 MiB", 0)
 
 
 def test_files_are_read_in_batches_and_all_are_there(project: Checkout) -> None:

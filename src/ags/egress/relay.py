@@ -14,11 +14,11 @@ from ags.model import KIB
 
 PIECE = 64 * KIB
 """What comes in smaller ones is handed on as it is; a connection with a full one gets a pipe."""
-CHUNK = 256 * KIB
+CHUNK = 1024 * KIB
 TURNS = 16
 """Pieces in a row before other connections have their turn."""
 _FLAGS = os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK
-_SET_SIZE = 1031  # F_SETPIPE_SZ, which fcntl has a name for only later
+_SET_SIZE, _GET_SIZE = 1031, 1032  # F_SETPIPE_SZ and so on, which fcntl has names for only later
 
 
 @frozen
@@ -68,8 +68,12 @@ class _Pipe:
     def __init__(self, source: socket.socket, target: socket.socket) -> None:
         self._source, self._target = source.fileno(), target.fileno()
         self._reading, self._writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        with contextlib.suppress(OSError):  # an ordinary user may have only so much of them
+        with contextlib.suppress(OSError):
             fcntl.fcntl(self._writing, _SET_SIZE, CHUNK)
+        # An ordinary user has so much for all pipes; beyond that they get tiny ones.
+        if fcntl.fcntl(self._writing, _GET_SIZE) < PIECE:
+            self.close()
+            raise OSError("pipes are used up")
 
     def fill(self) -> int:
         return os.splice(self._source, self._writing, CHUNK, flags=_FLAGS)
@@ -100,16 +104,18 @@ class _Way:
         """When something could be moved."""
         self._loop = asyncio.get_running_loop()
         self._source, self._target = source, target
+        # The loop is given numbers: for a socket it makes up a text that tells of it, each time.
+        self._from, self._to = source.fileno(), target.fileno()
         self._most, self._ended = most, ended
         self._vessel: _Pieces | _Pipe = _Pieces(source, target)
         self._waiting = 0
 
     def start(self) -> None:
-        self._loop.add_reader(self._source, self._guarded, self._move)
+        self._loop.add_reader(self._from, self._guarded, self._move)
 
     def close(self) -> None:
-        self._loop.remove_reader(self._source)
-        self._loop.remove_writer(self._target)
+        self._loop.remove_reader(self._from)
+        self._loop.remove_writer(self._to)
         self._vessel.close()
 
     def _guarded(self, step: Callable[[], None]) -> None:
@@ -133,8 +139,8 @@ class _Way:
                 self._finish()
                 return
             if not self._drained():
-                self._loop.remove_reader(self._source)
-                self._loop.add_writer(self._target, self._guarded, self._resume)
+                self._loop.remove_reader(self._from)
+                self._loop.add_writer(self._to, self._guarded, self._resume)
                 return
             if came < PIECE:  # most likely that was all
                 return
@@ -142,7 +148,7 @@ class _Way:
 
     def _resume(self) -> None:
         if self._drained():
-            self._loop.remove_writer(self._target)
+            self._loop.remove_writer(self._to)
             self._widen()
             self.start()
 
@@ -166,7 +172,7 @@ class _Way:
                 self._vessel = _Pipe(self._source, self._target)
 
     def _finish(self) -> None:
-        self._loop.remove_reader(self._source)
+        self._loop.remove_reader(self._from)
         with contextlib.suppress(OSError):
             self._target.shutdown(socket.SHUT_WR)
         self.over = True

@@ -96,8 +96,6 @@ class Server:
             if len(self._serving) >= MOST:
                 Link(made).reset()
                 continue
-            # What goes in has been gathered already: to wait for more would only be late.
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             task = asyncio.create_task(self._serve(Link(made), serve))
             self._serving.add(task)
             task.add_done_callback(self._serving.discard)
@@ -105,6 +103,8 @@ class Server:
     async def _serve(self, link: Link, serve: Serve) -> None:
         """Any trouble closes; nothing of it reaches the other connections."""
         try:
+            # What goes in has been gathered already: to wait for more would only be late.
+            link.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await serve(link)
         except (AgsError, OSError, TimeoutError):
             link.reset()

@@ -12,7 +12,7 @@ from ags.backends import backend
 from ags.backends.base import Backend, Streams
 from ags.config.load import load, settings_folder
 from ags.frozen import frozen
-from ags.model import MIB, Ending, Plan
+from ags.model import Ending, Plan
 from ags.prepare import Preparer
 from ags.runs import Held, Result, Run
 from ags.workspace import diff
@@ -20,8 +20,6 @@ from ags.workspace.git import Repository
 
 Tell = Callable[[str], None]
 
-MOST_PATCHED = 512 * MIB
-"""Bytes of files before and after, up to which a patch is kept beside the record."""
 NO_PATCH = "its change is too large to be kept as a patch too; the commit has all of it"
 
 
@@ -82,8 +80,7 @@ async def store_diff(held: Held, project: Repository, base: str, commit: str) ->
     stored, new = held.run_dir / "result.patch", held.run_dir / "result.patch.new"
     new.unlink(missing_ok=True)
     found = await diff.diff(project, base, commit, diff.Caps(lines=0))
-    # A few thousand names for one file are a small commit, and would be a patch without end.
-    if found.weight() <= MOST_PATCHED:
+    if found.is_patchable():
         await diff.write_patch(project, base, commit, new)
         os.replace(new, stored)
     else:

@@ -85,7 +85,10 @@ enter() {
     git update-index --force-remove -z --stdin < $out >&2 && cat $out >> $named
 }
 git update-index -q --refresh > /dev/null
-git ls-files -z -m > $list && git ls-files -z -o --exclude-standard -X $left >> $list || exit
+# At the end by the rules of the start: an agent's own would hide from the person what it made.
+rules=--exclude-standard
+[ -z "$start" ] || rules=--exclude-from=$GIT_DIR/info/exclude
+git ls-files -z -m > $list && git ls-files -z -o $rules -X $left >> $list || exit
 enter || exit
 if [ -n "$start" ] && [ -f "$own/index" ]; then
     # Files that the agent has git track although they are ignored.

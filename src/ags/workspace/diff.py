@@ -23,6 +23,8 @@ _WHOLE = "the diff as a whole is too long"
 LINK, SUBMODULE = 0o120000, 0o160000
 COUNTED = 32 * MIB
 """Bytes up to which git looks for lines in a file."""
+MOST_PATCHED = 512 * MIB
+"""Bytes of all files before and after, up to which there is a patch: at most about twice that."""
 
 # The person's settings are not there to be asked, so that these are all that counts. A similarity
 # search over more files than -l allows is left out by git, and they show as deleted and added.
@@ -131,9 +133,14 @@ class Diff:
             kinds=tuple(sorted(kinds.items())),
         )
 
-    def weight(self) -> int:
-        """Bytes of all its files before and after: a patch of it is at most about twice that."""
-        return sum((file.old_size or 0) + (file.new_size or 0) for file in self.files)
+    def is_patchable(self) -> bool:
+        """Whether a patch of it takes little room, and little memory to make.
+
+        A few thousand names for one file are a small commit, and would be a patch without end; and
+        for a patch git looks for lines in a file of any size.
+        """
+        sizes = [(file.old_size or 0) + (file.new_size or 0) for file in self.files]
+        return sum(sizes) <= MOST_PATCHED and max(map(_weight, self.files), default=0) <= COUNTED
 
     def to_json(self) -> dict[str, object]:
         stat = self.stat()

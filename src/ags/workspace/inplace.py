@@ -30,7 +30,7 @@ from ags.frozen import frozen
 from ags.model import MIB, Plan
 from ags.proc import ProcessError
 from ags.text import encode
-from ags.workspace import checkout, collect, git, inside, lfs, private
+from ags.workspace import checkout, collect, git, ignored, inside, lfs, private
 from ags.workspace.checkout import SUBMODULE
 from ags.workspace.git import Repository
 from ags.workspace.patchtext import RawChange
@@ -105,8 +105,8 @@ async def start(place: Place, runner: inside.Runner, plan: Plan) -> Start:
     """The snapshot before the agent is let in; what it is given must be built by then."""
     staged = await private.staged(place.project, place.git_dir / "index")
     seen = await _snapshot(place, runner, plan, None)
-    files = ("info/global-exclude", "info/exclude")
-    exclude = b"".join(private.content(place.git_dir, name) or b"" for name in files)
+    own = [private.content(place.git_dir, f"info/{name}exclude") for name in ("global-", "")]
+    exclude = b"\n".join([*filter(None, own), await ignored.rules(place.project, seen.commit)])
     left = b"".join(_pattern(path) for path in (*seen.left_out, *seen.ignored))
     sizes = f"{seen.time} {len(seen.index)} {len(exclude)}\n".encode()
     records.replace_file(place.folder / BEGAN, sizes + seen.index + exclude + left)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import sys
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from ags.supervisor.process import LOCK, Supervisor
 
 def main() -> None:
     ags_home, run_id = Path(sys.argv[1]), sys.argv[2]
+    # Each connection through the fence takes a few, and they must not run out for who says stop.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     held = runs.Held.adopt(runs.directory(ags_home, run_id), LOCK)
     asyncio.run(_supervise(held, ags_home))
 

@@ -22,6 +22,8 @@ BENCHES = {
     "inside": "what work costs inside",
     "workspace": "a workspace of its own for a run",
     "collect": "from the end of a run to its stored diff",
+    "tunnel": "through the fence to an allowed host",
+    "intercept": "through the fence to a host that is sent a secret",
     "log": "what one run can write to its log, and a reader can follow",
 }
 

@@ -42,6 +42,8 @@ NEEDS = (
     Need("openssh-server", "sshd"),
     Need("postgresql-client", "psql"),
     Need("default-jdk-headless", "javac"),
+    Need("golang-go", "go"),
+    Need("musl-tools", "musl-gcc"),
     Need("passwd", "useradd"),
     Need("python3", "/usr/bin/python3"),
     Need("python3-venv", "/usr/lib*/python3*/ensurepip/__init__.py"),

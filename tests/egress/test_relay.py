@@ -14,7 +14,13 @@ from dataclasses import dataclass
 
 import pytest
 
+from ags.egress.connection import Connection
+from ags.egress.fence import Fence, Terms
+from ags.egress.link import Link
+from ags.egress.policy import Layer, Rule, Upstream, merge
 from ags.egress.relay import Budget, Counted, relay
+from ags.egress.tls import Authority
+from ags.egress.tls import upstream as tls_upstream
 
 MIB = 1 << 20
 MUCH = 24 * MIB
@@ -289,3 +295,37 @@ def test_one_that_is_broken_off_leaves_nothing_behind() -> None:
         assert os.listdir("/proc/self/fd") == before
 
     run(work)
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_an_origin_that_breaks_off_is_not_taken_for_one_that_ended(cut: bool) -> None:
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.setblocking(False)
+            client, inner = await _pair()
+            port = listener.getsockname()[1]
+            serving = Connection(_fence(port), Link(inner), "raw.example", port)
+            task = asyncio.create_task(serving.serve())
+            origin, _ = await loop.sock_accept(listener)
+        with client, inner:
+            await loop.sock_sendall(origin, b"begun")
+            assert await loop.sock_recv(client, 100) == b"begun"
+            reset(origin) if cut else origin.close()
+            if cut:
+                with pytest.raises(ConnectionResetError):
+                    await loop.sock_recv(client, 100)
+            else:
+                assert await loop.sock_recv(client, 100) == b""
+                client.close()
+            await asyncio.wait_for(task, PATIENCE)
+
+    run(work)
+
+
+def _fence(port: int) -> Fence:
+    rule, upstream = Rule("raw.example", (port,), "raw"), Upstream("raw.example", "127.0.0.1")
+    terms = Terms(merge([Layer("user", (rule,), upstreams=(upstream,))]))
+    return Fence(
+        terms, authority=Authority("test"), upstream=tls_upstream(()), record=lambda line: None
+    )

@@ -183,7 +183,7 @@ def _head(lines: list[bytes], raw: bytes) -> RequestHead:
     headers = tuple(_header(line) for line in lines[1:])
     _check_headers(headers, version)
     form, scheme, authority, path, query = _split(method, target)
-    host, port = _destination(headers, form, scheme, authority)
+    host, port = _destination(headers, version, form, scheme, authority)
     version = version.removeprefix("HTTP/")
     return RequestHead(method, target, form, scheme, host, port, path, query, version, headers, raw)
 
@@ -243,9 +243,11 @@ def _split(method: str, target: str) -> tuple[Form, str, str, str, str]:
 
 
 def _destination(
-    headers: Headers, form: Form, scheme: str, authority: str
+    headers: Headers, version: str, form: Form, scheme: str, authority: str
 ) -> tuple[str, int | None]:
     said = [value for name, value in headers if name.lower() == b"host"]
+    if not said and form == "authority" and version == "HTTP/1.0":
+        said = [authority.encode("ascii")]  # Python before 3.12 sends a proxy no Host
     if not said:
         raise _Bad("host-absent", "the request has no Host header")
     host, port = _authority(said[0].decode("latin-1"))
@@ -311,7 +313,7 @@ def is_websocket(head: RequestHead) -> bool:
         and head.version == "1.1"
         and b"upgrade" in tokens(head.headers, b"connection")
         and head.first(b"sec-websocket-key") is not None
-        and not head.all(b"content-length")
+        and head.all(b"content-length") in ((), (b"0",))  # Java says that it has no body
         and not head.all(b"transfer-encoding")
     )
 

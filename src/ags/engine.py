@@ -7,6 +7,7 @@ after a crash of any of them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -33,6 +34,8 @@ from ags.workspace.git import Repository
 PATIENCE = 60.0
 """Seconds for a run to end in order, before the person is told that it takes long."""
 UNPIN_TURNS = 8
+ENDING = 5.0
+"""Seconds in which a run that does not answer any more should be gone."""
 FIRST_LOOK, LONGEST_LOOK = 0.02, 0.2
 MOST_GOAL = 120 * KIB
 
@@ -169,7 +172,13 @@ class Engine(Shelf):
         """Ask it to end, and wait until it has."""
         run_dir = self.at_work(name, "stop the run")
         await self.answering(run_dir)
-        await client.ask(run_dir, "stop", at_once=at_once)
+        try:
+            await client.ask(run_dir, "stop", at_once=at_once)
+        except AgsError:
+            # It may just be ending, with nobody left to answer: that is all that was wanted.
+            with contextlib.suppress(AgsError):
+                return await self.ended(run_dir, ENDING)
+            raise
         return await self.ended(run_dir, patience)
 
     async def answering(self, run_dir: Path) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 LOCK = 3
 """The descriptor on which the run's lock is handed over."""
+BEFORE: tuple[State, ...] = ("queued", "preparing")
 GRACE = 10.0
 """Seconds for an agent to end by itself once it is asked to."""
 
@@ -232,7 +233,8 @@ class Supervisor:
                     return  # to ask again must not give it more time
                 self._ending.cancel()
             self._ending = asyncio.create_task(_end(self._sandbox, 0 if at_once else GRACE))
-        elif self._work is not None and (at_once or self._held.run.state != "collecting"):
+        # Without a sandbox and yet running, its agent has just ended: its work is to be collected.
+        elif self._work is not None and (at_once or self._held.run.state in BEFORE):
             self._work.cancel()
 
     def _verdict(self, ending: Ending) -> State:

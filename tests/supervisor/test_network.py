@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import pytest
 
+from ags import runs
 from ags.egress.audit import verify
 from tests.internet import Internet
 from tests.internet.fixtures import internet, the_internet
@@ -55,7 +56,9 @@ def person(internet: Internet) -> Iterator[Person]:
     project.write("file", "one\n")
     project.commit("first")
     try:
-        yield Person(internet, project, place)
+        made = Person(internet, project, place)
+        yield made
+        wait_for(lambda: None if any(map(runs.is_alive, made.state.glob("runs/*"))) else True)
     finally:
         shutil.rmtree(place)
 

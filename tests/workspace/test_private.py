@@ -168,8 +168,6 @@ def test_the_base_is_held_by_a_ref_of_ours(scene: Scene) -> None:
     built(scene)
     pinned, head = sh(scene, f"git rev-parse refs/ags/base/{RUN} HEAD").split()
     assert pinned == head
-    done(private.unpin(done(git.find(scene.root)), RUN))
-    assert sh(scene, "git for-each-ref refs/ags") == ""
 
 
 def test_refs_of_ours_are_not_shown_to_an_agent(scene: Scene) -> None:

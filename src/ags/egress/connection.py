@@ -170,9 +170,7 @@ class _Shaken:
         client = Pump(self._inner.read, self._from_client)
         server = Pump(self._outer.read, self._from_server)
         async with asyncio.timeout(FIRST):
-            await pump.run(
-                (client, server), lambda: self._handshake.done or bool(self._reason), FIRST
-            )
+            await pump.run((client, server), self._is_over, FIRST)
         return self._reason
 
     def _is_over(self) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ags.errors import AgsError
@@ -40,23 +40,6 @@ class Applied:
     outcome: Outcome
     work_tree: str | None = None
     """Whose files were taken along, for a person to read."""
-
-    def to_json(self) -> dict[str, str | None]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, record: Mapping[str, object]) -> Applied:
-        try:
-            made = cls(**record)  # type: ignore[arg-type]
-        except TypeError as error:
-            raise AgsError("read the record of an apply", cause=str(error)) from error
-        for name, value in asdict(made).items():
-            if not isinstance(value, str) and not (value is None and name in _MAY_MISS):
-                raise AgsError("read the record of an apply", cause=f"{name} is no text")
-        return made
-
-
-_MAY_MISS = ("before", "work_tree")
 
 
 class Conflict(AgsError):

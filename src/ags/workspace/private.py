@@ -196,11 +196,6 @@ async def pin(repository: Repository, run: str, commit: str | None, what: str = 
         await git.run(repository, "update-ref", f"refs/ags/{what}/{run}", commit)
 
 
-async def unpin(repository: Repository, run: str) -> None:
-    """When the run and all it borrowed are gone."""
-    await git.run(repository, "update-ref", "-d", f"refs/ags/base/{run}")
-
-
 def _check_names(branch: str, run: str) -> None:
     if not BRANCH.fullmatch(branch):
         raise AgsError("use the branch", subject=shown(branch), cause="it is not one of a run's")

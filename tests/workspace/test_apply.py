@@ -307,9 +307,18 @@ def test_unrelated_histories_are_not_merged(project: Checkout) -> None:
         bring(project, source=stranger)
 
 
+def test_to_move_a_branch_forward_takes_no_name(project: Checkout) -> None:
+    commit = agent(project, {"new": "x\n"})
+    call = apply(project.repository, source="agent--a", base="base", message="m", person={})
+    assert go(call).outcome == "fast-forward"
+    assert project.ask("rev-parse", "main") == commit
+
+
 def test_without_a_name_there_is_no_commit_in_it(project: Checkout) -> None:
     agent(project, {"new": "x\n"})
-    call = apply(project.repository, source="agent--a", base="base", message="m", person={})
+    call = apply(
+        project.repository, source="agent--a", base="base", how="squash", message="m", person={}
+    )
     with pytest.raises(AgsError, match="your name") as caught:
         go(call)
     assert "user.email" in caught.value.hint

@@ -12,6 +12,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias
 
 from ags.errors import AgsError
@@ -95,7 +96,7 @@ async def apply(
         command = _command(held, how, source, base)
         if tangled:
             command = _change_only(held, start, theirs)
-        author = _author(repository, person)
+        author = partial(_author, repository, person)
         join = _Join(bare, target, theirs, start, tangled, message, author, command)
         after, outcome = await (join.merged() if how == "merge" else join.squashed())
         if after == target.old:
@@ -244,7 +245,8 @@ class _Join:
     base: str
     tangled: bool
     message: str
-    author: Mapping[str, str]
+    author: Callable[[], Mapping[str, str]]
+    """Asked only where a commit is made: to move a branch forward takes no name."""
     command: str
 
     async def merged(self) -> tuple[str, Outcome]:
@@ -308,7 +310,7 @@ class _Join:
             self.bare,
             *("commit-tree", *options, "-F", "-", await self._tree(tree)),
             stdin=self.message.encode(errors="replace"),
-            env=self.author,
+            env=self.author(),
         )
         return made.text.strip()
 

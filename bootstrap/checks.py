@@ -18,6 +18,9 @@ STAGES = (
     ("mypy", ("mypy", "--strict")),
 )
 
+# A file at a time, so that what a file sets up once is set up once.
+SIDE_BY_SIDE = ("-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadfile")
+
 
 def main() -> int:
     packages.provide()
@@ -28,9 +31,8 @@ def main() -> int:
         outcomes = {} if arguments else {name: _stage(name, argv, env) for name, argv in STAGES}
         # pytest comes last, so that its counts are the last line; it shows the others above that.
         shown = {"AGS_CHECKS": "\n".join(summary(outcomes))} if outcomes else {}
-        tests = _python(
-            ("pytest", "-o", f"cache_dir={sys.prefix}/cache/pytest", *arguments), env | shown
-        )
+        cache = ("-o", f"cache_dir={sys.prefix}/cache/pytest")
+        tests = _python(("pytest", *cache, *(arguments or SIDE_BY_SIDE)), env | shown)
     except KeyboardInterrupt:
         return 130
     return tests or int(any(outcomes.values()))

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -39,6 +40,10 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("ags")
     config.stash[NOT_RUN] = []
     config.pluginmanager.register(NotRun(config.stash[NOT_RUN]))
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(Worker(config))
+    elif config.pluginmanager.has_plugin("xdist"):
+        config.pluginmanager.register(Workers(config.stash[NOT_RUN]))
 
 
 class NotRun:
@@ -55,6 +60,28 @@ class NotRun:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.skipped:
             self.noted.append(report.nodeid)
+
+
+class Worker:
+    """One of several processes that run tests: tells which files it left out, which nobody else
+    would."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_sessionfinish(self) -> None:
+        self._config.workeroutput["not_run"] = self._config.stash[NOT_RUN]  # type: ignore[attr-defined]
+
+
+class Workers:
+    """Hears what the others left out."""
+
+    def __init__(self, noted: list[str]) -> None:
+        self.noted = noted
+
+    def pytest_testnodedown(self, node: Any) -> None:
+        told = getattr(node, "workeroutput", {}).get("not_run", [])
+        self.noted.extend(nodeid for nodeid in told if nodeid not in self.noted)
 
 
 @pytest.hookimpl(trylast=True)

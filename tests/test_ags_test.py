@@ -26,7 +26,9 @@ NOT_RUN = {
 }
 
 
-def session(directory: Path, test: str, ci: str, checks: str = "") -> tuple[int, str]:
+def session(
+    directory: Path, test: str, ci: str, shown: str = "", options: tuple[str, ...] = ()
+) -> tuple[int, str]:
     """A whole run of pytest under our conftest."""
     suite = directory / "tests"
     shutil.copytree(ROOT / "tests", suite, ignore=lambda _, names: set(names) - SUPPORT)
@@ -35,8 +37,9 @@ def session(directory: Path, test: str, ci: str, checks: str = "") -> tuple[int,
     (directory / "pyproject.toml").write_text(
         f'[tool.pytest.ini_options]\npythonpath = [".", "{ROOT}", "{ROOT}/src"]\n'
     )
-    env = {**os.environ, "CI": ci, "AGS_CHECKS": checks}
-    command = (sys.executable, "-I", "-m", "pytest", "-p", "no:cacheprovider", str(suite))
+    env = {**os.environ, "CI": ci, "AGS_CHECKS": shown}
+    pytest_ = (sys.executable, "-I", "-m", "pytest", "-p", "no:cacheprovider")
+    command = (*pytest_, *options, str(suite))
     done = subprocess.run(
         command, cwd=directory, env=env, text=True, capture_output=True, check=False
     )
@@ -46,11 +49,12 @@ def session(directory: Path, test: str, ci: str, checks: str = "") -> tuple[int,
 SUPPORT = {"conftest.py", "people.py", "__init__.py"}
 
 
+@pytest.mark.parametrize("options", [(), checks.SIDE_BY_SIDE], ids=["one by one", "side by side"])
 @pytest.mark.parametrize("test", NOT_RUN.values(), ids=NOT_RUN)
 def test_a_test_that_does_not_run_fails_the_session_on_ci_and_is_named(
-    tmp_path: Path, test: str
+    tmp_path: Path, test: str, options: tuple[str, ...]
 ) -> None:
-    code, output = session(tmp_path, test, ci="true")
+    code, output = session(tmp_path, test, ci="true", options=options)
     assert code == 1
     assert "tests/test_two.py" in output.partition("which with CI=true is a failure")[2]
 
@@ -66,7 +70,7 @@ def test_a_session_in_which_all_runs_passes_on_ci(tmp_path: Path) -> None:
 
 
 def test_the_other_checks_are_shown_above_the_counts(tmp_path: Path) -> None:
-    _, output = session(tmp_path, PASSES, ci="", checks="mypy: FAILED")
+    _, output = session(tmp_path, PASSES, ci="", shown="mypy: FAILED")
     assert "mypy: FAILED" in output
     assert "2 passed" in output.splitlines()[-1]
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from tests.interactive.watching import DEADLINE
@@ -58,13 +58,18 @@ class Line:
             return b""
 
 
-@contextmanager
-def line(person: Person, cwd: Path, *arguments: str) -> Iterator[Line]:
+def line(person: Person, cwd: Path, *arguments: str) -> AbstractContextManager[Line]:
     """`ags exec` with these arguments, on a terminal of its own."""
+    return dialled(person, cwd, str(person.checkout / "bin" / "ags"), "exec", *arguments)
+
+
+@contextmanager
+def dialled(person: Person, cwd: Path, *command: str) -> Iterator[Line]:
+    """Any command on a terminal of its own."""
     master, slave = pty.openpty()
     become = person.uid != os.geteuid()
     process = subprocess.Popen(
-        ("setsid", "--ctty", str(person.checkout / "bin" / "ags"), "exec", *arguments),
+        ("setsid", "--ctty", *command),
         cwd=cwd,
         env=dict(person.environment),
         stdin=slave,

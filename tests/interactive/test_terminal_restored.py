@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.interactive.line import dialled, line
 from tests.interactive.screen import Screen
 from tests.interactive.watching import caller, long_sleep, running
+from tests.people import Person
 
 LEAVES_IT_RAW = """
 import sys, tty
@@ -69,3 +71,29 @@ def test_after_the_time_limit_settings_are_back_and_it_is_said(screen: Screen) -
     done = screen.run(f"ags exec --timeout 1s -- {long_sleep()}")
     assert (done.code, done.output) == (124, "ags: stopped: the time limit of 1 s was reached")
     assert screen.run("stty -a").output == before
+
+
+@pytest.mark.parametrize("question", [r"\033[6n", r"\033[5n\033[c", r"\033]11;?\007"])
+@pytest.mark.parametrize("answer", [b"\x1b[3;4R\x1b[0n", b"\x1b[0n\x1b[?62c\x1b[0n", b""])
+def test_what_the_terminal_answers_late_is_not_typed_at_the_shell(
+    person: Person, workspace: Path, question: str, answer: bytes
+) -> None:
+    """The shell's part is played by `cat`, which takes what comes within a second."""
+    ags = person.checkout / "bin/ags"
+    script = (
+        f"{ags} exec -- sh -c 'stty raw -echo; printf \"asked{question}\"'\n"
+        "stty raw -echo min 0 time 10; printf over; cat > typed"
+    )
+    with dialled(person, workspace, "sh", "-c", script) as terminal:
+        # Not before our own question, or the program's part of ags would take it.
+        terminal.read_until(
+            lambda seen: b"over" in seen or b"\x1b[5n" in seen.partition(b"asked")[2][4:]
+        )
+        terminal.write(answer)
+        terminal.read_all()
+    assert (workspace / "typed").read_bytes() == b""
+
+
+def test_without_a_question_nothing_of_ours_is_added(person: Person, workspace: Path) -> None:
+    with line(person, workspace, "--", "printf", r"\033[31mred\033[0m \033[2 q\033[u") as terminal:
+        assert terminal.read_all() == b"\x1b[31mred\x1b[0m \x1b[2 q\x1b[u"

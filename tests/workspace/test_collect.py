@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 
 import pytest
 
 from ags.errors import AgsError
 from ags.model import Ending, Plan
+from ags.workspace import leftovers
 from ags.workspace.leftovers import Seen, choose, parse
 from tests.workspace.agent import Agent, project, sh
 from tests.workspace.scene import Scene, by_everyone
@@ -198,8 +200,10 @@ def test_too_much_is_refused_and_kept(scene: Scene) -> None:
 
 def test_the_listing_is_read_as_it_was_written() -> None:
     odd = os.fsencode("a\udcff\nb")
-    listing = b"filter.lfs.clean\0\x00160000 abc 0\tsub\0\0" + odd + b"\0filter\0lfs\0"
-    assert parse(listing) == Seen(frozenset({"lfs"}), ("sub",), (("a\udcff\nb", "lfs"),))
+    listing = b"filter.lfs.clean\0\x00160000 abc 0\tsub\0\0shut/\0\0"
+    assert parse(listing + odd + b"\0filter\0lfs\0") == Seen(
+        frozenset({"lfs"}), ("sub",), (("a\udcff\nb", "lfs"),), ("shut/",)
+    )
     with pytest.raises(ValueError, match="not in list"):
         parse(b"half")
 
@@ -257,3 +261,69 @@ def test_what_is_half_merged_is_collected_all_the_same(scene: Scene) -> None:
     agent.collect()
     assert agent.changes() == {"M file"}
     assert "<<<<<<<" in sh(scene, "git show agent--try:file")
+
+
+@by_everyone
+def test_what_cannot_be_read_is_named_and_the_rest_comes_back(scene: Scene) -> None:
+    project(scene, "echo '*.o' > .gitignore; mkdir kept; echo k > kept/k")
+    agent = Agent(scene)
+    agent.does("""echo a > a; echo s > shut; mkdir -p new/deep; echo n > new/deep/n; echo f > file
+        echo o > x.o; chmod 000 shut file new/deep kept x.o""")
+    came = agent.collect()
+    assert agent.changes() == {"A a"}
+    assert set(came.left_out) == {
+        "shut: a file that cannot be read",
+        "file: a file that cannot be read",
+        "kept/: a folder that cannot be read",
+        "new/deep/: a folder that cannot be read",
+    }
+    agent.does("chmod 700 new/deep kept; chmod 600 shut file")
+    assert agent.collect(came.commit).left_out == ()
+    assert agent.changes() == {"A a", "A shut", "A new/deep/n", "M file"}
+
+
+STUCK = {
+    "locks": "cd .git; touch index.lock HEAD.lock packed-refs.lock refs/heads/agent--try.lock",
+    "a folder for a lock": "mkdir -p .git/index.lock/x .git/HEAD.lock",
+    "pipes": "cd .git; mkfifo info/attributes refs/heads/p objects/pack/pack-1.idx",
+    "links to pipes": "mkfifo p; ln -sf ../../p .git/info/attributes; ln -sf ../p .git/MERGE_HEAD",
+    "a device": "ln -sf /dev/zero .git/MERGE_MSG; ln -sf /dev/zero .git/info/exclude",
+    "shut": "chmod 000 .git/index .git/refs/heads .git/objects",
+}
+
+
+@pytest.mark.parametrize("how", STUCK)
+@by_everyone
+def test_what_an_agent_left_in_its_git_directory_keeps_nobody_waiting(
+    scene: Scene, how: str
+) -> None:
+    project(scene)
+    agent = Agent(scene)
+    agent.does(f"echo a > a; git add a; git commit -qm a; echo b > b; {STUCK[how]}")
+    began = time.monotonic()
+    agent.collect()
+    assert agent.changes() == {"A a", "A b"}
+    assert time.monotonic() - began < leftovers.PATIENCE
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "mkdir sub; mkfifo sub/.gitignore .gitattributes",
+        "mkfifo p; git config include.path ../p",
+        "mkfifo p; git config core.attributesFile $PWD/p",
+    ],
+)
+def test_a_pipe_that_git_is_led_to_keeps_nobody_waiting_for_long(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    quick = f"timeout {leftovers.PATIENCE:g} "
+    assert quick in leftovers.AT_ONCE
+    monkeypatch.setattr(leftovers, "AT_ONCE", leftovers.AT_ONCE.replace(quick, "timeout 1 "))
+    project(scene)
+    agent = Agent(scene)
+    agent.does(f"echo a > a; {how}")
+    began = time.monotonic()
+    agent.collect()
+    assert agent.changes() == {"A a"}
+    assert time.monotonic() - began < leftovers.PATIENCE

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import re
 import signal
 import stat
 import termios
@@ -27,8 +28,19 @@ from ags.frozen import frozen
 CHUNK = 65536
 GRACE = 5.0
 """Seconds for a command to end by itself after its terminal was closed."""
+LAST_WORDS = 0.5
+"""Seconds for the person's terminal to take what brings it back, and to answer."""
+QUIET = 0.05
 TO_GROUP = (signal.SIGINT, signal.SIGQUIT)
 TO_COMMAND = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+
+# Terminals answer in order: once this is answered, whatever the program asked has been as well.
+ASK, _ANSWER = b"\x1b[5n", b"\x1b[0n"
+# What it is, where its cursor is, its size, modes, version, colours and settings.
+_QUESTION = re.compile(
+    rb"\x1b(?:\[[0-?]*(?:[cnx]|\dt|\$p|\?u)|\[>\d*q|\][^\x07\x1b]*\?|P[$+]q|Z)|\x05"
+)
+_LONGEST = 32
 
 
 @frozen
@@ -90,6 +102,8 @@ class Terminal:
         self._slave: int | None = None
         self._before: list[Any] | None = None
         self._closing: asyncio.Task[None] | None = None
+        self._asked = False
+        self._tail = b""
         self._files = Files()
         self._stack.callback(self._files.close)
 
@@ -148,6 +162,9 @@ class Terminal:
         self._take()
         try:
             await self._relay(sandbox)
+            if self._asked and self._before is not None and in_foreground(0):
+                assert self._wiring.outlet is not None
+                await hear_out(self._wiring.outlet)
         finally:
             self._give_back()
 
@@ -229,11 +246,16 @@ class Terminal:
         assert self._master is not None and self._wiring.outlet is not None
         try:
             while data := await read(self._master):
+                self._look_for_questions(data)
                 await write(self._wiring.outlet, data)
         except OSError:
             sandbox.signal(signal.SIGHUP, group=True)
             while await read(self._master):
                 pass
+
+    def _look_for_questions(self, data: bytes) -> None:
+        self._asked = self._asked or _QUESTION.search(self._tail + data) is not None
+        self._tail = data[-_LONGEST:]
 
     def close(self) -> None:
         self._stack.close()
@@ -243,6 +265,28 @@ async def _end(sandbox: Sandbox) -> None:
     """A run whose terminal is closed ends, be it deaf: nobody could end it later."""
     await asyncio.sleep(GRACE)
     await sandbox.kill()
+
+
+async def hear_out(outlet: int, farewell: bytes = b"") -> None:
+    """Say farewell, and read what the terminal still had to answer, lest a shell takes it as typed.
+
+    While this lasts, nobody else may read from it.
+    """
+    try:
+        async with asyncio.timeout(LAST_WORDS):
+            await write(outlet, farewell + ASK)
+            heard = b""
+            while _ANSWER not in heard and (data := await read(0)):
+                heard = heard[-len(_ANSWER) :] + data
+            # The program may have asked the very same, and more after that.
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    async with asyncio.timeout(QUIET):
+                        if not await read(0):
+                            return
+    except (OSError, TimeoutError):
+        with contextlib.suppress(termios.error):
+            termios.tcflush(0, termios.TCIFLUSH)
 
 
 async def read(fd: int) -> bytes:

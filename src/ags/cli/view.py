@@ -13,7 +13,7 @@ import tty
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from ags.cli.terminal import in_foreground, read, write
+from ags.cli.terminal import hear_out, in_foreground, read, write
 from ags.control import client
 from ags.control.screen import Screen
 from ags.control.wire import Ended, Size
@@ -23,13 +23,7 @@ from ags.frozen import frozen
 DETACH = b"\x1d"
 """Ctrl-], as telnet has it: one key, which shells and agents leave alone. Of the others in use,
 Ctrl-P Ctrl-Q holds back every Ctrl-P, the key for the line before, and Ctrl-\\ quits programs."""
-LAST_WORDS = 0.5
-"""Seconds for the person's terminal to take what brings it back, and to answer."""
-QUIET = 0.05
 LEAVES = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
-
-# Terminals answer in order: once this is answered, whatever the program asked has been as well.
-_ASK, _ANSWER = b"\x1b[5n", b"\x1b[0n"
 
 
 @frozen
@@ -184,27 +178,10 @@ class _Visit:
     async def _leave(self) -> None:
         try:
             if in_foreground(0):
-                async with asyncio.timeout(LAST_WORDS):
-                    await self._wipe()
-        except (OSError, TimeoutError):
-            with contextlib.suppress(termios.error):
-                termios.tcflush(0, termios.TCIFLUSH)
+                below = b"" if self._screen.alternate else b"\r\n"
+                await hear_out(1, self._screen.leaving() + below)
         finally:
             self._give_back()
-
-    async def _wipe(self) -> None:
-        """Modes off, and what the terminal still had to answer is read here, not by a shell."""
-        below = b"" if self._screen.alternate else b"\r\n"
-        await write(1, self._screen.leaving() + below + _ASK)
-        heard = b""
-        while _ANSWER not in heard and (data := await read(0)):
-            heard = heard[-len(_ANSWER) :] + data
-        # The program may have asked the very same, and more after that.
-        with contextlib.suppress(TimeoutError):
-            while True:
-                async with asyncio.timeout(QUIET):
-                    if not await read(0):
-                        return
 
     def _give_back(self) -> None:
         # In the background it is somebody else's by now; and it may be gone altogether.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from ags import records
@@ -49,7 +50,15 @@ def load_with_facts(run_dir: Path) -> tuple[Run, os.stat_result]:
         cause = (error.strerror or "").lower() if isinstance(error, OSError) else str(error)
         hint = f"its files are kept in {run_dir}"
         raise AgsError("read the record of a run", subject=path, cause=cause, hint=hint) from error
-    return run, facts
+    return _settled(run), facts
+
+
+def _settled(run: Run) -> Run:
+    """A linked worktree that is gone leaves its work to the repository that it was of."""
+    # In place the files themselves were there: another folder's must not be taken for them.
+    if run.common is None or run.mode != "separate" or os.path.lexists(run.project / ".git"):
+        return run
+    return replace(run, project=run.common.parent if run.common.name == ".git" else run.common)
 
 
 def ids(home: Path) -> list[str]:

@@ -129,6 +129,18 @@ class Order:
     """Whether a refused request waits for the person; None: as the policy says."""
     publish: tuple[int, ...] = ()
     """Ports of it that come to the host's loopback."""
+    client: str = ""
+    """Whose work it is: homes, secrets and policies of clients never meet."""
+    model: str = ""
+    """As the agent names it; empty: the agent's own choice."""
+    session: str = ""
+    """A conversation of the agent's to go on with."""
+    defaults: bool = False
+    """The agent works without asking before each step."""
+    yolo: bool = False
+    """The same, and the guard on its tool calls is off."""
+    login: Path | None = None
+    """A folder of the person's whose log-in it shares, on purpose."""
 
 
 @frozen
@@ -156,6 +168,8 @@ class Run:
     project: Path
     created: Moment
     order: Order = Order()
+    common: Path | None = None
+    """Where the repository is, if the project is a linked worktree of it."""
     workspace: Path | None = None
     base: str | None = None
     """The commit it starts from."""
@@ -176,6 +190,14 @@ class Run:
     result: Result | None = None
     applied: tuple[Applied, ...] = ()
     moving: Move | None = None
+    session: str = ""
+    """The agent's own name for the conversation, once it told."""
+    turn: int = 0
+    """How many times it was told to go on."""
+    said: str | None = None
+    """What it was told last; None: its goal."""
+    answer: str = ""
+    """The agent's last words."""
     egress_count: int = 0
     egress_last: str = ""
     """How many lines its egress.jsonl has, and the hash of the last: a cut tail shows."""

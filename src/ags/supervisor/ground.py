@@ -13,6 +13,7 @@ from ags.runs import Mode, Result
 from ags.supervisor.inplace import InPlace
 from ags.supervisor.separate import Separate
 from ags.supervisor.site import Site
+from ags.workspace.inside import Runner
 
 
 class Ground(Protocol):
@@ -24,8 +25,10 @@ class Ground(Protocol):
     async def request(self, command: tuple[str, ...]) -> Request:
         """What to prepare, once all is made."""
 
-    async def settle(self, plan: Plan) -> None:
-        """The last touches inside the sandbox, before the agent is let in."""
+    async def settle(self, plan: Plan, fenced: Runner) -> None:
+        """The last touches inside the sandbox, before the agent is let in.
+
+        `fenced` runs what is the person's, with the network that the agent will have."""
 
     async def meanwhile(self) -> None:
         """While the agent works: what lets the next start be quicker. Ended when the agent has."""

@@ -12,9 +12,11 @@ from ags.model import Plan
 from ags.prepare import Request
 from ags.runs import Applied, Result, Run
 from ags.supervisor.site import Site, person_home, store_diff
-from ags.workspace import git, inplace, private
+from ags.workspace import branches, git, inplace, private
+from ags.workspace.branches import Source
 from ags.workspace.git import Repository
 from ags.workspace.inplace import Finish, Place, Start
+from ags.workspace.inside import Runner
 
 T = TypeVar("T")
 
@@ -69,7 +71,7 @@ class InPlace:
             limits=run.limits,
         )
 
-    async def settle(self, plan: Plan) -> None:
+    async def settle(self, plan: Plan, fenced: Runner) -> None:
         if self._site.run.workspace is None:
             return
         place = await place_of(self._site.run, self._site.held.run_dir, self._site.ags_home)
@@ -93,6 +95,10 @@ class InPlace:
             site.tell(note)
         if ended.moved is not None:
             site.tell(f"its commits are on {ended.moved.ref.removeprefix('refs/heads/')}")
+        known = () if began.head is None else (began.head,)
+        source = Source(place.project, place.workspace, place.git_dir, place.branch, known)
+        for note in await branches.bring(source, site.run_inside, plan):
+            site.tell(note)
         site.held.save(self._applied(began, ended))
         return await store_diff(site.held, place.project, began.commit, ended.commit)
 

@@ -12,8 +12,10 @@ from ags.model import KIB, Plan
 from ags.prepare import Request
 from ags.runs import Result
 from ags.supervisor.site import Site, person_home, store_diff
-from ags.workspace import bring, collect, git, private, separate, spare
+from ags.workspace import branches, bring, collect, git, private, separate, spare
+from ags.workspace.branches import Source
 from ags.workspace.git import Repository
+from ags.workspace.inside import Runner
 from ags.workspace.tree import Owner
 
 LARGE = 128 * KIB
@@ -33,7 +35,7 @@ class Separate:
         project = await git.find(run.project)
         check_reachable(site.ags_home, project.owner)
         workspace = site.worktrees / run.name
-        site.held.save(replace(run, workspace=workspace))
+        site.held.save(replace(run, workspace=workspace, common=project.common_dir))
         building = private.build(
             project,
             into=site.made_git_folder(),
@@ -87,14 +89,14 @@ class Separate:
             limits=run.limits,
         )
 
-    async def settle(self, plan: Plan) -> None:
+    async def settle(self, plan: Plan, fenced: Runner) -> None:
         site, workspace = self._site, self._workspace()
         project = await git.find(site.run.project)
         git_dir = site.git_folder / "git"
         if await separate.wants_filters(project, workspace, git_dir):
             for each in await separate.apply_filters(site.run_inside, plan, workspace):
                 site.tell(each)
-        await self._set_up(plan)
+        await self._set_up(plan, fenced)
         separate.settle(git_dir)
         self._is_large = (git_dir / "index").lstat().st_size >= LARGE
 
@@ -104,16 +106,14 @@ class Separate:
             project = await git.find(run.project)
             await spare.prepare(project, base=run.base, spares=self._site.spares)
 
-    async def _set_up(self, plan: Plan) -> None:
+    async def _set_up(self, plan: Plan, fenced: Runner) -> None:
         setup = self._site.preparer.settings.workspace.setup
         if not setup:
             return
         self._site.tell(f"[workspace] setup: {setup}")
         with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as nothing:
             made = replace(plan, command=("/bin/sh", "-c", setup))
-            ending = await self._site.run_inside(
-                made, nothing.fileno(), said.fileno(), said.fileno()
-            )
+            ending = await fenced(made, nothing.fileno(), said.fileno(), said.fileno())
             size = os.fstat(said.fileno()).st_size
             tail = os.pread(said.fileno(), KIB, max(0, size - KIB)).decode(errors="replace")
         if ending.code != 0:
@@ -149,6 +149,10 @@ class Separate:
             site.tell(f"left out: {each}")
         if not came.on_base:
             site.tell("the agent rewrote history: its branch does not start at the base commit")
+        known = (came.commit, run.base)
+        source = Source(project, work.workspace, work.git_dir, run.branch, known)
+        for note in await branches.bring(source, site.run_inside, plan):
+            site.tell(note)
         return await store_diff(site.held, project, run.base, came.commit)
 
     def _workspace(self) -> Path:

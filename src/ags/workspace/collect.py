@@ -8,7 +8,6 @@ are checked one by one in a place apart, and join the repository only when all i
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import re
 import shutil
@@ -22,106 +21,15 @@ from typing import BinaryIO
 from ags.errors import AgsError
 from ags.model import GIB, MIB, Plan
 from ags.proc import ProcessError
-from ags.text import encode
 from ags.workspace import bundle, git, inside, leftovers, lfs, private
 from ags.workspace.git import Repository
 from ags.workspace.leftovers import KEPT
 from ags.workspace.leftovers import MOST_SECONDS as MOST_SECONDS
 from ags.workspace.leftovers import Work as Work
-from ags.workspace.patchtext import parse_raw
 from ags.workspace.tree import acting_as, shown
 
 MOST_BUNDLE = 8 * GIB
 RESULT = "refs/ags/result"
-
-# A commit of the files exactly as they lie there, for `inplace`. $1 $2 see `private.APART`. At the
-# end of a run also: $3 HEAD and $4 the snapshot at its start, $5 $6 $7 the time and length of that
-# one's index and the length of the excludes; both come in first, then what stays left out. Out go:
-# three numbers for what follows (the length of a listing, the length and the time of the index),
-# those two, and a bundle.
-SNAPSHOT = (
-    private.APART
-    + r"""
-base=$3 start=$4 list=/tmp/ags-list left=/tmp/ags-left out=/tmp/ags-out named=/tmp/ags-named
-export GIT_INDEX_FILE=/tmp/ags-index
-: > $named
-if [ -n "$start" ]; then
-    head -c "$6" > $GIT_INDEX_FILE && head -c "$7" > $GIT_DIR/info/exclude && cat > $left || exit
-    # By the time of its index git knows which files it cannot tell by theirs.
-    touch -d "@$5" $GIT_INDEX_FILE || exit
-else
-    for file in "$own"/sharedindex.*; do [ ! -f "$file" ] || cp -p "$file" $GIT_DIR/ || exit; done
-    [ ! -f "$own/index" ] || cp -p "$own/index" $GIT_INDEX_FILE || exit
-    cat "$own/info/global-exclude" "$own/info/exclude" > $GIT_DIR/info/exclude 2> /dev/null
-    : > $left
-    git ls-files -s -v -z > $list || exit
-    grep -az '^. 160000 ' < $list | sed -z 's/^[^\t]*\t//' > $named
-    # What git was told not to look at, or is not there in a sparse checkout.
-    grep -az '^[a-zS] ' < $list | sed -z 's/^[^\t]*\t//' | cat - $named > $out
-    git update-index --force-remove -z --stdin < $out || exit
-    case $(git config --file "$own/config" core.autocrlf) in ''|false) ;; *) echo ;; esac > $out
-    git ls-files -z -c -o --exclude-standard -- ':(glob)**/.gitattributes' |
-        xargs -0 grep -sE -e 'text|eol|filter|ident|encoding|crlf|attr' -- \
-        "$own/info/attributes" "$own/info/global-attributes" >> $out
-    if [ -s $out ]; then
-        # What the index knows may be another form of the file: every file is read.
-        git ls-files -s -z > $list && rm -f $GIT_INDEX_FILE || exit
-        git update-index -z --index-info < $list || exit
-    fi
-fi
-enter() {
-    # A folder may have become a link: what git knows of behind it is gone.
-    xargs -0 -r sh -c 'for path; do
-        way=$path behind=
-        while [ "${way%/*}" != "$way" ]; do way=${way%/*}; [ ! -L "$way" ] || behind=1; done
-        if [ "$behind" ]; then printf "%s\0" "$path" >&5
-        elif [ "${path%/}" = "$path" ] && { [ -L "$path" ] || [ ! -e "$path" ] || [ -d "$path" ] ||
-            { [ -f "$path" ] && [ -r "$path" ]; }; }
-        then printf "%s\0" "$path" >&3
-        else printf "%s\0" "$path" >&4; fi
-    done' ags < $list 3> /tmp/ags-in 4> $out 5> /tmp/ags-behind &&
-    git update-index --force-remove -z --stdin < /tmp/ags-behind >&2 &&
-    git update-index --add --remove --replace -z --stdin < /tmp/ags-in >&2 &&
-    git update-index --force-remove -z --stdin < $out >&2 && cat $out >> $named
-}
-git update-index -q --refresh > /dev/null
-# At the end by the rules of the start: an agent's own would hide from the person what it made.
-rules=--exclude-standard
-[ -z "$start" ] || rules=--exclude-from=$GIT_DIR/info/exclude
-git ls-files -z -m > $list && git ls-files -z -o $rules -X $left >> $list || exit
-enter || exit
-if [ -n "$start" ] && [ -f "$own/index" ]; then
-    # Files that the agent has git track although they are ignored.
-    GIT_INDEX_FILE="$own/index" git ls-files -z 2> /dev/null | sort -zu > $list
-    git ls-files -z | sort -zu | comm -z -13 - $list > $out
-    if [ -s $out ]; then
-        git ls-files -z -o -X $left | sort -zu | comm -z -12 - $out > $list
-        enter || exit
-    fi
-fi
-tree=$(git write-tree --missing-ok) || exit
-is() { [ -n "$1" ] && [ "$tree" = "$(git rev-parse "$1^{tree}")" ]; }
-if [ "$head" = "$base" ] && is "$start"; then commit=$start
-elif is "$head"; then commit=$head
-else commit=$(git commit-tree ${head:+-p "$head"} -m 'ags: files as they were' "$tree") || exit
-fi
-{ printf '%s\0' "$commit" "$head" "$branch"; cat $named; printf '\0'; } > $list
-[ -e $GIT_INDEX_FILE ] || : > $GIT_INDEX_FILE
-if [ -z "$start" ]; then
-    git ls-files -z -o -i --exclude-standard --directory >> $list
-    # With its old time put back, a file whose time of change is this second would look the same.
-    [ ! -s $GIT_INDEX_FILE ] ||
-        git ls-files --debug | awk -v now="$(date +%s)" '/^  ctime:/ { changed = $2 + 0 }
-        /^  mtime:/ && changed >= now && $2 + 0 < changed { exit 1 }' || sleep 1
-fi
-echo "$(wc -c < $list) $(wc -c < $GIT_INDEX_FILE) $(stat -c %Y $GIT_INDEX_FILE)"
-cat $list $GIT_INDEX_FILE
-known=${start:-$head}
-[ "$commit" != "$known" ] || exec echo "same $commit"
-git update-ref refs/ags/result "$commit" || exit
-exec git bundle create --quiet - refs/ags/result ${known:+"^$known"}
-"""
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,76 +186,6 @@ async def move_branch(project: Repository, branch: str, commit: str, expected: s
             else error.said,
             hint=f"the work is commit {commit}: `git branch NAME {commit}` keeps it",
         ) from error
-
-
-class Lock:
-    """Git's own lock on the person's index: what is put into it takes the index's place."""
-
-    def __init__(self, project: Repository) -> None:
-        self.project = project
-        self.index = project.git_dir / "index"
-        self.file = project.git_dir / "index.lock"
-        self.held = False
-
-    def install(self) -> None:
-        """An empty file stands for no index at all."""
-        with acting_as(self.project.owner):
-            if self.file.stat().st_size:
-                self.file.rename(self.index)
-            else:
-                self.index.unlink(missing_ok=True)
-                self.file.unlink()
-        self.held = False
-
-    async def follow(self, old: str | None, new: str | None) -> None:
-        """Put the index into it, taken from one commit to another. No file is looked at.
-
-        What is staged stays so, but for what the new commit has otherwise than the old one.
-        """
-        run, given = functools.partial(git.run, self.project), {"GIT_INDEX_FILE": str(self.file)}
-        empty = (await run("hash-object", "-t", "tree", "--stdin")).text.strip()
-        before, after = old or empty, new or empty
-        if not self.index.exists():
-            await run("read-tree", after, env=given)
-            return
-        self.put(self.index)
-        look = ("-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=all")
-        staged = parse_raw((await run("diff-index", "--cached", *look, before, env=given)).stdout)
-        moving = {each.path for each in parse_raw(
-            (await run("diff-tree", "-r", *look, before, after)).stdout)}  # fmt: skip
-        entries = (
-            f"{each.old_mode:o} {each.old_id}\t{each.path}\0" for each in staged
-            if each.path in moving
-        )  # fmt: skip
-        listed = encode("".join(entries))
-        await run("update-index", "-z", "--index-info", stdin=listed, env=given)
-        await run("read-tree", "-i", "-m", before, after, env=given)
-
-    def put(self, file: Path) -> None:
-        """With its time: by that git knows which files it cannot tell by theirs."""
-        content, facts = file.read_bytes(), file.stat()
-        with acting_as(self.project.owner):
-            self.file.write_bytes(content)
-            os.utime(self.file, ns=(facts.st_atime_ns, facts.st_mtime_ns))
-
-
-@contextmanager
-def locked(project: Repository) -> Iterator[Lock]:
-    """While we hold it, the person's git neither stages nor commits."""
-    lock = Lock(project)
-    try:
-        with acting_as(project.owner):
-            lock.file.touch(mode=0o666, exist_ok=False)
-    except OSError as error:
-        cause = f"git is at work there: {(error.strerror or str(error)).lower()}"
-        raise AgsError("lock the index", subject=lock.file, cause=cause) from error
-    lock.held = True
-    try:
-        yield lock
-    finally:
-        if lock.held:
-            with acting_as(project.owner):
-                lock.file.unlink(missing_ok=True)
 
 
 async def is_ancestor(project: Repository, one: str, other: str) -> bool:

@@ -48,6 +48,17 @@ without() {
 filtered() { git ls-files -z -- ':(top)' ':(top,exclude,attr:!filter)'; }
 """
 
+# `sound DIR` makes a git directory that an agent had usable again: what cannot be read, locks of
+# a git that is dead by now, and all that is no file, at which git would wait for ever.
+SOUND = r"""
+sound() {
+    find "$1" -type d ! -perm -700 -exec chmod u+rwx {} \; , \
+        -type f ! -perm -400 -exec chmod u+r {} \; , \
+        -name '*.lock' -prune -exec rm -rf {} + , \
+        \( -xtype p -o -xtype s -o -xtype b -o -xtype c \) -exec rm -f {} +
+}
+"""
+
 
 class Runner(Protocol):
     """A backend, as far as it matters here: run a plan to its end on three open descriptors."""

@@ -18,6 +18,8 @@ from ags.workspace.tree import shown
 
 MOST_LISTING = 256 * MIB
 MOST_SECONDS = 900.0
+PATIENCE = 15.0
+"""Seconds for a first look; after that whatever git may be waiting at is cleared away."""
 SPECIAL = b"special\0"
 KEPT = "nothing is lost: the workspace and the run's own git directory are as the agent left them"
 
@@ -28,8 +30,9 @@ AGENT_FOLDERS = (
     *(".mcp.json", ".qwen", ".crush", ".goose", ".amp"),
 )
 
-# Three lists, each ended by an empty entry: the filters that can run here; submodules; and for
-# each path that is to be committed: the path, `filter`, its filter.
+# Four lists, each but the last ended by an empty entry: the filters that can run here; submodules;
+# what cannot be read, folders with a slash; and for each path that is to be committed: the path,
+# `filter`, its filter.
 LOOKING = (
     inside.WITHOUT
     + r"""
@@ -43,6 +46,10 @@ look() {
     printf '\0'
     git ls-files --stage -z > $list || exit
     grep -az '^160000 ' < $list
+    printf '\0'
+    find . -path ./.git -prune -o -type f ! -readable -printf '%P\0' -o \
+        -type d \( ! -readable -o ! -executable \) -printf '%P/\0' -prune | sort -z > $list-shut
+    git check-ignore -z --stdin < $list-shut | sort -z | comm -z -13 - $list-shut
     printf '\0'
     # To look, no filter is needed: a file that only seems changed does no harm.
     without clean process required
@@ -60,14 +67,31 @@ look() {
 # from. Wherever this ends early, nothing is lost: the longer way begins anew.
 AT_ONCE = (
     LOOKING
+    + inside.SOUND
     + r"""
 base=$1 message=$2 agents=$3
+if [ -d .git ]; then own=$PWD/.git; else own=/ags/git; fi
+sound "$own"
 none() { grep -aqzE "$1" "$2"; [ $? = 1 ]; }
+# Git reads these wherever they are, and settings can have it read anything.
+unblock() {
+    find . -path ./.git -prune -o -name '.git?*' ! -type f ! -type d ! -type l -exec rm -f {} +
+    for file in "$own/config" "$own/config.worktree"; do
+        set -- git -C / config --file "$file"
+        for key in $("$@" --name-only --get-regexp '^include(if\..*)?\.path$')
+        do "$@" --unset-all "$key"; done
+    done
+    set -- git -C / config --file "$own/config" --replace-all
+    "$@" core.excludesFile "$own/info/global-exclude"
+    "$@" core.attributesFile "$own/info/global-attributes"
+}
 plain() (
+    git() { timeout SECONDS git "$@" || { [ $? != 124 ] || : > $list-waited; false; }; }
     # Here, too, no filter is needed to look.
     without '(clean|process|required)'
     git status --porcelain=v2 -z --no-renames --untracked-files=all --ignore-submodules=none \
-        > $list || exit
+        > $list 2> $list-said || exit
+    ! grep -aq 'Permission denied' $list-said || exit
     # Unmerged, a submodule, a repository of its own.
     none '^u|^1 .. S|/$' $list || exit
     sed -zE 's/^[?] //; s/^1 .. .... [0-7]+ [0-7]+ [0-7]+ [0-9a-f]+ [0-9a-f]+ //' \
@@ -77,6 +101,7 @@ plain() (
     [ "$(grep -acxz unspecified $list-filters)" = "$(tr -dc '\0' < $list-paths | wc -c)" ]
 )
 if ! plain; then
+    [ ! -e $list-waited ] || unblock
     printf 'special\0'
     look
     exit
@@ -106,7 +131,7 @@ else
     exec git bundle create --quiet - refs/ags/result "^$base"
 fi
 """
-)
+).replace("SECONDS", f"{PATIENCE:g}")
 
 LOOK = LOOKING + "look\n"
 
@@ -168,18 +193,22 @@ class Seen:
     submodules: tuple[str, ...]
     paths: tuple[tuple[str, str], ...]
     """Each with its filter."""
+    shut: tuple[str, ...] = ()
+    """What cannot be read; folders end with a slash."""
 
 
 def parse(listing: bytes) -> Seen:
     words = os.fsdecode(listing).split("\0")
     first = words.index("")
     second = words.index("", first + 1)
-    rest = words[second + 1 : -1]
+    third = words.index("", second + 1)
+    rest = words[third + 1 : -1]
     ready = (key.split(".", 1)[1].rpartition(".")[0] for key in words[:first] if "." in key)
     return Seen(
         frozenset(ready),
         tuple(word.partition("\t")[2] for word in words[first + 1 : second]),
         tuple(zip(rest[::3], rest[2::3], strict=True)),
+        tuple(words[second + 1 : third]),
     )
 
 
@@ -194,14 +223,17 @@ class Choice:
 
 def choose(seen: Seen, agent_folders: Sequence[str]) -> Choice:
     """Decide what stays behind."""
-    paths = dict.fromkeys(seen.submodules)
+    shut = tuple(path for path in seen.shut if path.split("/", 1)[0] not in agent_folders)
+    paths = dict.fromkeys((*seen.submodules, *(path.rstrip("/") for path in shut)))
     folders: dict[str, None] = {}
-    notes: list[str] = []
+    notes = [f"{shown(path)}: a folder that cannot be read" for path in shut if path[-1] == "/"]
     modules = set(seen.submodules)
     for path, filter_ in seen.paths:
         top = path.split("/", 1)[0]
         if top in agent_folders:
             folders[top] = None
+        elif path in shut:
+            notes.append(f"{shown(path)}: a file that cannot be read")
         elif path in modules:
             notes.append(f"{shown(path)}: a submodule, whose commits stay in the workspace")
         elif path.endswith("/"):

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
-from ags import proc
 from ags.errors import AgsError
 from ags.model import MIB, Bind, Mask, MountStep
 from ags.workspace import git
@@ -58,39 +57,6 @@ NEVER = {
     "merge": "merge drivers",
 }
 STORE_ENTRY = re.compile(r"[0-9a-f]{2}|pack|info|tmp_.*|incoming-.*|loose-object-idx|\.nfs.*")
-
-# For scripts that read a private git directory, $1, after an agent had it: with a git directory
-# of their own, which obeys no setting or attribute of anybody's. $2 is the object format. They
-# know where the agent is by $head, a commit or nothing, and $branch, a ref or nothing.
-APART = r"""
-own=$1
-git init -q -b none --template= --object-format="$2" /tmp/ags && mkdir /tmp/ags/.git/info || exit
-export GIT_DIR=/tmp/ags/.git GIT_WORK_TREE="$PWD" GIT_OBJECT_DIRECTORY="$own/objects"
-echo '* -text -ident -filter !working-tree-encoding' > $GIT_DIR/info/attributes
-mv $GIT_DIR/refs $GIT_DIR/none && ln -s "$own/refs" $GIT_DIR/refs || exit
-for file in HEAD packed-refs shallow; do
-    if [ -f "$own/$file" ]; then cp "$own/$file" $GIT_DIR/ || exit; fi
-done
-branch=$(git symbolic-ref -q HEAD)
-head=$(git rev-parse -q --verify 'HEAD^{commit}')
-rm -f $GIT_DIR/refs $GIT_DIR/packed-refs && mv $GIT_DIR/none $GIT_DIR/refs || exit
-echo 'ref: refs/heads/none' > $GIT_DIR/HEAD
-"""
-_OURS = {
-    "/dev/null": ("attributesFile", "excludesFile"),
-    "false": ("autocrlf", "ignoreCase", "sparseCheckout", "splitIndex"),
-    "true": ("fileMode", "symlinks", "trustCtime"),
-    "default": ("checkStat",),
-}
-APART_SETTINGS = {f"core.{key}": value for value in _OURS for key in _OURS[value]}
-APART_ENVIRONMENT = {
-    "PATH": proc.SYSTEM_PATH,
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_ATTR_NOSYSTEM": "1",
-    **{f"GIT_{role}_NAME": "ags" for role in ("AUTHOR", "COMMITTER")},
-    **{f"GIT_{role}_EMAIL": "ags@localhost" for role in ("AUTHOR", "COMMITTER")},
-}
 
 
 @dataclass(frozen=True, slots=True)

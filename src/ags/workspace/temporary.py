@@ -14,15 +14,15 @@ from pathlib import Path
 from ags.kernel import processes
 from ags.workspace.tree import Owner, acting_as
 
-OURS = re.compile(r"ags-(?:git|scratch)-(?P<world>[0-9]+)-(?P<pid>[0-9]+)-(?P<start>[0-9]+)-.+")
+MARK = r"(?P<world>[0-9]+)-(?P<pid>[0-9]+)-(?P<start>[0-9]+)"
+OURS = re.compile(rf"ags-(?:git|scratch)-{MARK}-.+")
 
 
 @contextmanager
 def folder(kind: str, owner: Owner) -> Iterator[Path]:
     """An empty folder that is `owner`'s, and gone afterwards with all that is in it."""
-    me = f"{_world()}-{os.getpid()}-{processes.start_time(os.getpid())}"
     with acting_as(owner):
-        made = Path(tempfile.mkdtemp(prefix=f"ags-{kind}-{me}-"))
+        made = Path(tempfile.mkdtemp(prefix=f"ags-{kind}-{mark()}-"))
     try:
         yield made
     finally:
@@ -41,16 +41,25 @@ def sweep() -> None:
 
 def _is_left(entry: os.DirEntry[str]) -> bool:
     match = OURS.fullmatch(entry.name)
-    # What is of another pid namespace may live there, whatever that number is here.
-    if match is None or int(match["world"]) != _world():
+    if match is None or not is_dead(match):
         return False
     try:
         facts = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
         return False
-    if facts.st_uid != os.geteuid() or not stat.S_ISDIR(facts.st_mode):
-        return False
-    return processes.start_time(int(match["pid"])) != int(match["start"])
+    return facts.st_uid == os.geteuid() and stat.S_ISDIR(facts.st_mode)
+
+
+def mark() -> str:
+    """For a name: this very process."""
+    return f"{_world()}-{os.getpid()}-{processes.start_time(os.getpid())}"
+
+
+def is_dead(found: re.Match[str]) -> bool:
+    """Whether the process of a `MARK` is gone."""
+    # What is of another pid namespace may live there, whatever that number is here.
+    here = int(found["world"]) == _world()
+    return here and processes.start_time(int(found["pid"])) != int(found["start"])
 
 
 def _world() -> int:

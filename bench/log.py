@@ -120,7 +120,7 @@ class Log:
 
     async def _write(self) -> None:
         writer = Writer(self.path)
-        output = Output(agent("shell"), writer)
+        output = Output(agent("shell"), writer, self.path, lambda heard: None)
         streams = output.open()
         given = {0: streams.stdin, 1: streams.stdout, 2: streams.stderr}
         child = proc.spawn(self.program, env=proc.MINIMAL_ENVIRONMENT, descriptors=given)

@@ -1,7 +1,8 @@
 """Whoever takes part in a bench of the fence: an origin, the fence, and clients of a proxy.
 
-As a program it is the origin or the fence, and says so in one line when it listens:
-`origin FOLDER` or `fence FOLDER`. All of them live in a network namespace that has only `lo`.
+As a program it is the origin or the fence: `origin FOLDER` or `fence FOLDER`. All of them, and the
+peers, live in one network namespace that has only `lo`. A sandbox has its own, but what is sent
+within one machine takes the same way through the kernel either way.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ags.egress import inject, policy, tls
+from ags.egress.audit import Chain, Line
 from ags.egress.fence import Fence, Terms
 from ags.egress.inject import Injection
 from ags.egress.policy import Layer, Rule, Upstream
@@ -28,10 +30,13 @@ from ags.kernel.netns import Opened
 LOCAL = "127.0.0.1"
 BULK, TLS, FENCE, TINYPROXY, MITMPROXY = 9000, 9443, 3128, 8888, 8889
 BULK_HOST, SEEN_HOST, UNSEEN_HOST = "bulk.example", "seen.example", "unseen.example"
+HELLO_HOST = "hello.example"
+"""Its connections begin with a TLS hello, which is as far as they go."""
 SECRET, HEADER = "BENCH_TOKEN", "x-token"
 PIECE = 1 << 20
 ROOT = Path(__file__).resolve().parent.parent
 ALONE = ("unshare", "--user", "--map-root-user", "--net", "--kill-child")
+SERVER_HELLO = b"\x16\3\3\0\x2a\2\0\0\x26\3\3" + bytes(32) + b"\0\x13\1\0"
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
 
@@ -101,36 +106,52 @@ async def origin(folder: Path) -> None:
         spoken.context = contexts[name or SEEN_HOST]
 
     contexts[SEEN_HOST].sni_callback = by_name
-    bulk = await asyncio.start_server(_bulk, LOCAL, BULK, backlog=1024, limit=PIECE)
+    loop = asyncio.get_running_loop()
+    bulk = await loop.create_server(_Bulk, LOCAL, BULK, backlog=1024)
     secure = await asyncio.start_server(_http, LOCAL, TLS, backlog=1024, ssl=contexts[SEEN_HOST])
     async with bulk, secure:
         await asyncio.Event().wait()
 
 
-async def _bulk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A line says what is wanted. Many bytes are moved by a thread with the bare socket."""
-    with contextlib.suppress(OSError, ValueError):
-        wish, size = (await reader.readline()).split()
+class _Bulk(asyncio.Protocol):
+    """A line says what is wanted. Many bytes are moved by a thread with the bare socket.
+
+    Not with asyncio's streams: they cost more than a peer, and would hide what is compared.
+    """
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._held = b""
+
+    def data_received(self, data: bytes) -> None:
+        self._held += data
+        if self._held.startswith(b"\x16"):
+            if len(self._held) >= 5 + int.from_bytes(self._held[3:5]):
+                self._transport.write(SERVER_HELLO)
+        elif b"\n" in self._held:
+            line, _, early = self._held.partition(b"\n")
+            wish, size = line.split()
+            self._do(wish, int(size), len(early))
+
+    def _do(self, wish: bytes, size: int, early: int) -> None:
         if wish == b"echo":
-            writer.write(b"ok")
-            await writer.drain()
-            await reader.read()
-        else:
-            made = writer.get_extra_info("socket")
-            with socket.socket(fileno=os.dup(made.fileno())) as bare:
-                writer.transport.pause_reading()  # type: ignore[attr-defined]
-                early = len(reader._buffer)  # type: ignore[attr-defined]
-                await asyncio.to_thread(_move, bare, wish, int(size), early)
-    writer.close()
+            self._transport.write(b"ok")
+            return
+        self._transport.pause_reading()
+        bare = socket.socket(fileno=os.dup(self._transport.get_extra_info("socket").fileno()))
+        moving = asyncio.get_running_loop().run_in_executor(None, _move, bare, wish, size, early)
+        moving.add_done_callback(lambda _: self._transport.close())
 
 
 def _move(bare: socket.socket, wish: bytes, size: int, early: int) -> None:
-    bare.setblocking(True)
-    if wish == b"down":
-        send(bare, size)
-    else:
-        take(bare, size - early)
-        bare.sendall(b"ok")
+    with bare:
+        bare.setblocking(True)
+        if wish == b"down":
+            send(bare, size)
+        else:
+            take(bare, size - early)
+            bare.sendall(b"ok")
 
 
 def send(made: socket.socket, size: int) -> None:
@@ -160,6 +181,11 @@ async def _http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 async def fence(folder: Path) -> None:
     """The fence as every run has it, with listeners of its own in place of a sandbox's."""
+    log, chain = os.open(folder / "egress.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND), Chain()
+
+    def record(line: Line) -> None:
+        os.write(log, chain.append(line))
+
     listener = socket.create_server((LOCAL, FENCE), backlog=1024)
     authority = tls.Authority("bench")
     (folder / "run-ca.pem").write_bytes(authority.certificate)
@@ -171,7 +197,7 @@ async def fence(folder: Path) -> None:
         Terms(_policy(), (injection,), (stand,)),
         authority=authority,
         upstream=tls.upstream(tls.certificates((folder / "ca.pem").read_bytes())),
-        record=lambda line: None,
+        record=record,
         secret={SECRET: value}.get,
     )
     server = Server(served, Opened((), None, None, listener, (), (), False))
@@ -180,9 +206,10 @@ async def fence(folder: Path) -> None:
 
 
 def _policy() -> policy.Policy:
-    hosts = (BULK_HOST, SEEN_HOST, UNSEEN_HOST)
+    hosts = (BULK_HOST, HELLO_HOST, SEEN_HOST, UNSEEN_HOST)
     rules = (
         Rule(BULK_HOST, (BULK,), "raw"),
+        Rule(HELLO_HOST, (BULK,), "tls"),
         *(Rule(host, (TLS,), "tls") for host in (SEEN_HOST, UNSEEN_HOST)),
     )
     upstreams = tuple(Upstream(host, LOCAL) for host in hosts)

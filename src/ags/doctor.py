@@ -9,7 +9,7 @@ import asyncio
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from ags.backends import bwrap
 from ags.backends.base import Probe
 from ags.backends.bubblewrap import Bubblewrap
 from ags.config import load
+from ags.egress import checkup
 from ags.errors import AgsError, ConfigError
 from ags.frozen import frozen
 from ags.kernel import cgroup, probe
@@ -64,6 +65,7 @@ class Places:
     settings: Path
     """The folder; never that of a file named by --config, which may be any."""
     file: Path
+    environ: Mapping[str, str]
 
 
 @frozen
@@ -96,6 +98,8 @@ class Facts:
     """With an empty `how`: could not be found out."""
     tools: probe.Tools
     settings: Settings
+    network: tuple[Finding, ...] = ()
+    """As `egress.checkup` has them."""
 
 
 @frozen
@@ -120,6 +124,7 @@ def findings(facts: Facts) -> tuple[Finding, ...]:
         limits_finding(facts.limits, systemd=facts.machine.systemd),
         *tool_findings(facts.tools, facts.machine.families),
         *settings_findings(facts.settings, facts.uid),
+        *facts.network,
         *unchecked(facts),
     )
 
@@ -429,6 +434,7 @@ def _gib(size: int) -> str:
 
 async def gather(where: Places) -> Facts:
     backend, tools = await asyncio.gather(_backend(), probe.tools(where.search))
+    looked = (backend.binary, where.environ, where.home, where.state, where.file)
     return Facts(
         uid=os.geteuid(),
         machine=probe.machine(),
@@ -440,6 +446,7 @@ async def gather(where: Places) -> Facts:
         limits=_limits(),
         tools=tools,
         settings=read_settings(where),
+        network=await checkup.network(checkup.Where(*looked)),
     )
 
 

@@ -23,6 +23,9 @@ def frozen(cls: type[T]) -> type[T]:
 
 def _init(self: Any, *given: object, **named: object) -> None:
     names = self.__match_args__
+    if len(given) == len(names) and not named:
+        self.__dict__.update(zip(names, given, strict=True))
+        return
     if len(given) > len(names):
         raise TypeError(f"{type(self).__name__} takes {len(names)} values, not {len(given)}")
     values = dict(zip(names, given, strict=False))

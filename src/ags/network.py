@@ -6,14 +6,15 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from ags import plan
 from ags.backends.base import Sandbox
 from ags.egress import dns, policy, tls
 from ags.egress.audit import Line
+from ags.egress.company import CompanyProxy
 from ags.egress.fence import Ask, Fence, Terms
 from ags.egress.hosts import HOST_NAME
 from ags.egress.inject import Lookup
@@ -44,6 +45,7 @@ class Network:
         record: Callable[[Line], None],
         secret: Lookup = lambda secret_id: None,
         ask: Ask | None = None,
+        proxy: CompanyProxy | None = None,
     ) -> None:
         """`extra` are further CAs of the person's, as PEM: trusted inside and by the fence."""
         self._system = _system_roots(environ)
@@ -56,11 +58,13 @@ class Network:
             record=record,
             secret=secret,
             ask=ask,
+            proxy=proxy,
         )
         self._helper: netns.Helper | None = None
         self.server: Server | None = None
         self.ports: Ports | None = None
         self._init = 0
+        self._listening: set[int] = set()
 
     def plan(self) -> plan.Network:
         given = dict(tls.environment(plan.BUNDLE, plan.TRUSTSTORE))
@@ -75,53 +79,63 @@ class Network:
         )
 
     def get_ready(self) -> None:
-        """Start the helper that will go inside, so that it is there when the sandbox is."""
-        self._helper = netns.Helper()
+        """Start the helper that will go inside, so that it is there when the sandbox is. The
+        earlier, the less anybody waits for it."""
+        if self._helper is None:
+            self._helper = netns.Helper()
 
     async def open(self, sandbox: Sandbox) -> None:
         """Between launch and release. Raises rather than let a command go without a sound fence."""
-        wanted = netns.Wanted(ports=tuple(sorted(self.fence.policy.ports)))
+        self._listening = set(self.fence.policy.ports)
+        wanted = netns.Wanted(ports=tuple(sorted(self._listening)))
         helper, self._helper = self._helper, None
         opened = await netns.open_sockets(sandbox.init, wanted, helper)
         self.server = Server(self.fence, opened)
         self.server.start()
         await self._check(opened)
+        check_routes(sandbox.init)
         self._init = sandbox.init
         left = replace(opened, spares=opened.spares[CHECK_SPARES:])
         self.ports = Ports(Spares(sandbox.init, left), opened)
 
     async def change(self, terms: Terms) -> None:
         """Another policy from now on, with listeners for the ports that are new in it."""
-        new = terms.policy.ports - self.fence.policy.ports
-        self.fence.terms = terms
-        if new and self.server is not None:
+        before, self.fence.terms = self.fence.terms, terms
+        new = terms.policy.ports - self._listening
+        if not new or self.server is None:
+            return
+        self._listening |= new
+        try:
             wanted = netns.Wanted(ports=tuple(sorted(new)), gateway=False, spares=0)
             self.server.add(await netns.open_sockets(self._init, wanted))
+        except BaseException:
+            self._listening -= new
+            if self.fence.terms is terms:  # and not those of another change since
+                self.fence.terms = before
+            raise
 
     async def close(self) -> None:
-        if self.ports is not None:
-            await self.ports.close()
-        if self.server is not None:
-            await self.server.close()
-        if self._helper is not None:
-            await self._helper.close()
+        """With its sandbox. Another one may be opened then: a run has one for its set-up too."""
+        ports, self.ports = self.ports, None
+        server, self.server = self.server, None
+        helper, self._helper = self._helper, None
+        for each in (ports, server, helper):
+            if each is not None:
+                await each.close()
 
     async def _check(self, opened: netns.Opened) -> None:
         """From inside: a refused name must be refused, and an allowed one must reach us."""
         assert self.server is not None
         allowed = policy.an_allowed_one(self.fence.policy)
         cases = [(REFUSED, 443, False), *([(*allowed, True)] if allowed else [])]
-        for spare, (host, port, expected) in zip(opened.spares[::2], cases, strict=False):
-            asking = opened.spares[opened.spares.index(spare) + 1]
-            found = await self._reached(asking, spare, host, port)
+        pairs = zip(opened.spares[::2], opened.spares[1::2], strict=True)
+        tried = [
+            self._reached(*pair, host, port)
+            for pair, (host, port, _) in zip(pairs, cases, strict=False)
+        ]
+        for found, (host, _, expected) in zip(await asyncio.gather(*tried), cases, strict=True):
             if found is not expected:
-                raise AgsError(
-                    "raise the network fence",
-                    subject=host,
-                    cause=f"it is {_SAID[found]}, but must be {_SAID[expected]}",
-                    hint="nothing was run; `--no-network` goes without a network",
-                    exit_code=125,
-                )
+                raise _unsound(host, f"it is {_SAID[found]}, but must be {_SAID[expected]}")
 
     async def _reached(
         self, asking: socket.socket, dialling: socket.socket, host: str, port: int
@@ -134,6 +148,30 @@ class Network:
                 return await self.server.check(dialling, address, port)
         except (TimeoutError, OSError):
             return None
+
+
+def check_routes(init: int) -> None:
+    """No way may lead out of the sandbox, not even one that the fence's own go before."""
+    for name, column in (("route", 0), ("ipv6_route", -1)):
+        try:
+            lines = Path(f"/proc/{init}/net/{name}").read_text().splitlines()
+        except FileNotFoundError:  # a kernel without IPv6
+            continue
+        for words in map(str.split, lines[1:] if name == "route" else lines):
+            if words[column] != "lo":
+                raise _unsound(
+                    words[column], "a route leads to this device, and out of the sandbox"
+                )
+
+
+def _unsound(subject: str, cause: str) -> AgsError:
+    return AgsError(
+        "raise the network fence",
+        subject=subject,
+        cause=cause,
+        hint="nothing was run; `--no-network` goes without a network",
+        exit_code=125,
+    )
 
 
 _SAID = {True: "allowed", False: "refused", None: "not reached"}
@@ -155,6 +193,19 @@ async def _looked_up(asking: socket.socket, host: str) -> str:
     finally:
         with contextlib.suppress(OSError):
             link.close()
+
+
+def extra_roots(paths: Iterable[Path]) -> tuple[bytes, ...]:
+    """What `[network] ca` names, for `Network`."""
+    return tuple(map(_pem, paths))
+
+
+def _pem(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        cause = (error.strerror or str(error)).lower()
+        raise AgsError("read [network] ca", subject=path, cause=cause) from error
 
 
 def _system_roots(environ: Mapping[str, str]) -> tuple[bytes, ...]:

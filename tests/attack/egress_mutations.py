@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from ags.egress import (
+    answer,
     dns,
     exchange,
     http,
@@ -28,11 +29,14 @@ from ags.egress import (
     tls,
     wire,
 )
+from ags.egress.answer import AnswerReader
 from ags.egress.connection import Connection
 from ags.egress.conversation import Conversation
+from ags.egress.exchange import Exchange
 from ags.egress.fence import Fence
+from ags.egress.frames import Frames
 from ags.egress.http import HeadReader
-from ags.egress.inject import Scanner
+from ags.egress.inject import Redactor, Scanner
 from ags.egress.server import Server
 from ags.egress.wire import Handshake, HelloReader
 
@@ -41,6 +45,7 @@ Apply = Callable[[Patch], None]
 
 NAMES, ADDRESSES, TLS = "egress/test_names.py", "egress/test_addresses.py", "egress/test_tls.py"
 HTTP, DNS, DIRECT = "egress/test_http.py", "egress/test_dns.py", "egress/test_direct.py"
+ORIGINS, SOCKETS = "egress/test_origins.py", "egress/test_websockets.py"
 SECRETS, STORM, POLICY = "egress/test_secrets.py", "egress/test_storm.py", "egress/test_policy.py"
 
 
@@ -103,6 +108,10 @@ SPECIAL = f"{ADDRESSES}::test_an_allowed_name_does_not_lead_to_a_special_address
 OWN_PLACE = f"{SECRETS}::test_the_secret_goes_to_its_own_host_port_scheme_and_header"
 ELSEWHERE = f"{SECRETS}::test_the_placeholder_anywhere_else_is_refused_and_reported"
 PROOF = f"{SECRETS}::test_an_origin_that_cannot_prove_its_name_is_told_nothing"
+MALICE = f"{ORIGINS}::test_an_answer_with_two_readings_becomes_a_clean_error"
+BROKEN = f"{ORIGINS}::test_an_answer_that_breaks_off_is_never_taken_for_whole"
+ECHO = f"{ORIGINS}::test_an_echo_is_covered_wherever_it_is_put"
+FRAME = f"{SOCKETS}::test_a_placeholder_in_a_frame_does_not_arrive_and_is_reported"
 SLOW = f"{STORM}::test_a_sender_that_never_comes_to_the_point_is_cut_off"
 WIDE = f"{POLICY}::test_a_policy_that_is_empty_or_too_wide_lets_nothing_out"
 
@@ -216,7 +225,7 @@ EGRESS: dict[str, tuple[Apply, tuple[str, ...]]] = {
         (f"{BAD_HEAD}[in-clear]",),
     ),
     "egress: trailers": (
-        never(exchange.Exchange, "_trailers", "name.lower() in _NOT_AFTER"),
+        never(Exchange, "_trailers", "name.lower() in _NOT_AFTER"),
         (f"{HTTP}::test_a_body_with_two_readings_hides_no_request[in-clear]",),
     ),
     "egress: paths in one reading": (
@@ -260,7 +269,7 @@ EGRESS: dict[str, tuple[Apply, tuple[str, ...]]] = {
         altered(
             Conversation,
             "_exchanged",
-            "Redactor(swapped.covered) if swapped.covered else None",
+            "self._covering(swapped) if swapped.carried else None",
             "None",
         ),
         (
@@ -268,6 +277,75 @@ EGRESS: dict[str, tuple[Apply, tuple[str, ...]]] = {
             f"{SECRETS}::test_the_secret_is_nowhere_inside[root]",
             f"{SECRETS}::test_the_secret_is_in_no_log",
         ),
+    ),
+    "egress: echoes in names of headers": (
+        altered(Redactor, "headers", "(self.whole(name), ", "(name, "),
+        (f"{ECHO}[name-1]",),
+    ),
+    "egress: what is compressed has no echo to be seen": (
+        never(
+            Exchange,
+            "_answer",
+            '\
+self._redactor and not {b"identity"}.issuperset(encodings)',
+        ),
+        (f"{MALICE}[compressed]",),
+    ),
+    "egress: an answer with a length or chunks": (
+        never(exchange, "body_of", "coding is not None and length is not None"),
+        (f"{MALICE}[length-and-chunks]",),
+    ),
+    "egress: what an answer says once": (
+        never(answer.AnswerHead, "only", "len(found) > 1"),
+        (f"{MALICE}[two-lengths]", f"{MALICE}[coding-twice]"),
+    ),
+    "egress: the head of an answer": (
+        never(answer, "_head", "not _HEAD.fullmatch(raw)"),
+        (f"{MALICE}[bare-cr]", f"{MALICE}[folded]"),
+    ),
+    "egress: a size for the head of an answer": (
+        never(AnswerReader, "feed", "end + 4 > MOST_HEAD"),
+        (f"{MALICE}[long-header]",),
+    ),
+    "egress: a most of answers before the answer": (
+        never(Exchange, "_inform", "self._informed > MOST_INFORMED"),
+        (f"{MALICE}[announced-for-ever]",),
+    ),
+    "egress: no switch that was not asked for": (
+        never(Exchange, "_inform", "switching and not self._may_switch(head)"),
+        (f"{MALICE}[switched-unasked]", f"{SOCKETS}::test_no_compression_is_agreed_upon"),
+    ),
+    "egress: chunks of an answer end where they say": (
+        never(answer.Chunks, "_gap", 'not b"\\r\\n".startswith(gap)'),
+        (f"{BROKEN}[longer-than-it-says]",),
+    ),
+    "egress: an answer cut off has no clean end": (
+        never(Conversation, "_exchanged", "refused and exchange.answered"),
+        (f"{BROKEN}[no-last-chunk]",),
+    ),
+    "egress: a connection that said too much is left": (
+        altered(Conversation, "_exchanged", "if exchange.spent:", "if False:"),
+        (f"{ORIGINS}::test_an_answer_beyond_its_length_is_nobodys",),
+    ),
+    "egress: frames are looked into": (
+        never(Exchange, "_pass_up", "self._frames and (refused := self._frames.feed(data))"),
+        (f"{FRAME}[in-one-7]", f"{FRAME}[around-a-ping-1048576]"),
+    ),
+    "egress: frames are unmasked": (
+        altered(Frames, "_look", "unmasked(self._mask, piece)", "piece"),
+        (f"{FRAME}[in-one-1048576]",),
+    ),
+    "egress: pings are looked through by themselves": (
+        altered(Frames, "_begin", "self._scanners[control]", "self._scanners[0]"),
+        (f"{FRAME}[around-a-ping-1048576]",),
+    ),
+    "egress: a WebSocket goes where something may be sent": (
+        never(Conversation, "_one", "http.is_websocket(head)"),
+        (f"{SOCKETS}::test_where_nothing_may_be_sent_a_websocket_is_told_to_use_plain_http",),
+    ),
+    "egress: a placeholder is at home with its own host": (
+        altered(inject, "at_home", "if _belongs(i, request)", ""),
+        (ELSEWHERE,),
     ),
     "egress: an origin proves who it is": (
         altered(

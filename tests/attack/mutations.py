@@ -21,6 +21,7 @@ from ags.workspace import protect, unshare
 from tests.attack.egress_mutations import EGRESS
 from tests.attack.enter_mutations import ENTERING
 from tests.attack.run_mutations import RUNS
+from tests.attack.whole_mutations import WHOLE
 
 Patch = pytest.MonkeyPatch
 Apply = Callable[[Patch], None]
@@ -411,7 +412,7 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     **{
         name: Mutation(take_out, noticed_by)
-        for name, (take_out, noticed_by) in (ENTERING | RUNS | EGRESS).items()
+        for name, (take_out, noticed_by) in (ENTERING | RUNS | EGRESS | WHOLE).items()
     },
 }
 

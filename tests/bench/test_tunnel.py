@@ -13,7 +13,7 @@ from bench.measure import Missing, Series
 def test_every_way_is_measured_beside_its_peers() -> None:
     found = list(tunnel.rows(quick=True))
     assert [row.case for row in found[::2]] == [
-        *(tunnel.DOWN, tunnel.UP, tunnel.NEW),
+        *(tunnel.DOWN, tunnel.UP, tunnel.NEW, tunnel.NEW_TLS),
         "memory for an open one",
     ]
     for row in found:

@@ -90,7 +90,10 @@ def test_every_key_is_read() -> None:
         ("[secret]\nname = 'k'", 1, "secret", "must be a list of tables"),
         ("[network]\nca = '~/x.pem'", 2, "network.ca", "must be a list"),
         ("[network]\nca = ['x.pem']", 2, "network.ca[0]", "is not absolute"),
-        ("[network]\nproxy = 'x'", 2, "network.proxy", "is unknown"),
+        ("[network]\nproxy = 'x'", 2, "network.proxy", "is not http://host:port"),
+        ("[network]\nproxy = 'https://x.example'", 2, "network.proxy", "is not http://host:port"),
+        ("[network]\nproxy_login = 'a b'", 2, "network.proxy_login", "name"),
+        ("[network]\nproxies = 'x'", 2, "network.proxies", "is unknown"),
     ],
 )
 def test_a_mistake_is_answered_with_its_line_and_key(

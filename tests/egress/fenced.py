@@ -23,6 +23,7 @@ from ags.egress.audit import Line
 from ags.egress.fence import Fence, Terms
 from ags.egress.inject import Injection
 from ags.egress.server import Server
+from ags.errors import ConfigError
 from ags.kernel import netns
 from ags.model import GIB, MIB, Bind, Limits, Plan, Text
 
@@ -60,6 +61,14 @@ def planned(told: dict[str, Any], authority: tls.Authority) -> Plan:
     return replace(made, mounts=(*kept, *texts, last))
 
 
+def loaded(file: Path) -> tuple[policy.Layer, str]:
+    """In place of an error, a layer that lets nothing out: a run would not start at all."""
+    try:
+        return load.load(file, "user", Path("/")), ""
+    except ConfigError as error:
+        return policy.Layer("user", broken=str(error)), str(error)
+
+
 async def fenced(told: dict[str, Any]) -> dict[str, Any]:
     authority = tls.Authority("fenced")
     lines: list[Line] = []
@@ -70,7 +79,7 @@ async def fenced(told: dict[str, Any]) -> dict[str, Any]:
     for each in stands:
         told.setdefault("environment", {})[each.secret_id] = each.text
     injections = tuple(Injection(**each) for each in told.get("injections", ()))
-    layer, error = load.load_or_close(Path(told["policy"]), "user", Path("/"))
+    layer, broken = loaded(Path(told["policy"]))
     judged = policy.merge([layer], [(each.host, each.port) for each in injections])
     trusted = [der for pem in told.get("roots", ()) for der in tls.certificates(pem.encode())]
     fence = Fence(
@@ -94,7 +103,6 @@ async def fenced(told: dict[str, Any]) -> dict[str, Any]:
             await server.close()
         said = [os.pread(file.fileno(), 1 << 20, 0).decode(errors="replace") for file in (out, err)]
     audit = [{each.name: getattr(line, each.name) for each in fields(line)} for line in lines]
-    broken = str(error) if error else ""
     return {"code": ending.code, "out": said[0], "err": said[1], "audit": audit, "broken": broken}
 
 

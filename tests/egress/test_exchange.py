@@ -147,7 +147,7 @@ def test_events_pass_unbuffered(size: int) -> None:
         assert down.count(b"hello") == 1 or size < len(event)
         assert not made.done
     assert made.from_origin(b"").down == b"0\r\n\r\n"
-    assert made.done and not made.reusable
+    assert made.done and made.spent
 
 
 def test_an_answer_until_the_end_of_the_connection_gets_chunks() -> None:
@@ -231,7 +231,7 @@ def test_more_than_was_asked_for_is_not_handed_on() -> None:
     made = begun(request())
     down = made.from_origin(answer("Content-Length: 2", body=b"ok") + answer(body=b"evil")).down
     assert down.endswith(b"\r\n\r\nok")
-    assert made.done and not made.reusable
+    assert made.done and made.spent
 
 
 SOCKET = ("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Key: eA==")

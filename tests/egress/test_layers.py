@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ags import proc
-from ags.egress.layers import layers, pending, policy_file, tool_defaults
+from ags.egress import tools
+from ags.egress.layers import Whole, layers, pending, policy_file, whole
 from ags.egress.model import Decision, Request
-from ags.egress.policy import Policy, Rule, decide
+from ags.egress.policy import Policy, decide
+from ags.egress.registries import rules_for
 from ags.errors import ConfigError
 
 
@@ -101,30 +102,122 @@ def test_a_listed_package_tool_opens_what_the_persons_settings_name(tmp_path: Pa
 def test_without_settings_the_tools_own_default_is_used(tmp_path: Path) -> None:
     policy = built(tmp_path, user="services: [npm]")
     assert pending(policy) == ("npm",)
-    rule = Rule("packages.example", (443,), "tls", ("GET", "HEAD"))
-    filled = built(tmp_path, user="services: [npm]", defaults={"npm": (rule,)})
+    found = rules_for(["https://packages.example/"])
+    filled = built(tmp_path, user="services: [npm]", defaults={"npm": found})
     assert judged(filled, "packages.example").allowed and pending(filled) == ()
     assert pending(built(tmp_path, user="services: [npm: {access: none}]")) == ()
 
 
-def test_a_tool_is_asked_outside_of_any_workspace(
+def test_the_whole_policy_has_the_tools_default_and_where_its_index_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tool = tmp_path / "npm"
-    tool.write_text(f"#!/bin/sh\npwd > {tmp_path}/where\necho https://packages.example/\n")
-    tool.chmod(0o755)
-    monkeypatch.setattr(proc, "find", lambda name: str(tool) if name == "npm" else None)
-    monkeypatch.chdir(tmp_path)
-    found = asyncio.run(tool_defaults(("npm", "pip", "github"), {"HOME": str(tmp_path)}))
-    assert [rule.host for rule in found["npm"]] == ["packages.example"]
-    assert list(found) == ["npm"] and (tmp_path / "where").read_text() == "/\n"
+    asked: list[tuple[str, ...]] = []
+
+    async def answer(names: tuple[str, ...], *_: object) -> object:
+        asked.append(names)
+        return {"npm": rules_for(["https://user:word@packages.example/npm/?token=x"])}
+
+    monkeypatch.setattr(tools, "tool_defaults", answer)
+    (tmp_path / "user.yaml").write_text("services: [npm, pip]")
+    (tmp_path / ".pip").mkdir()
+    (tmp_path / ".pip/pip.conf").write_text("[global]\nindex-url=https://own.example/simple\n")
+
+    def made() -> Whole:
+        file = tmp_path / "user.yaml"
+        return asyncio.run(whole("shell", file, None, (), {}, tmp_path, apart=()))
+
+    found = made()
+    assert asked == [("npm",)]
+    assert judged(found.policy, "packages.example").allowed
+    assert dict(found.indexes) == {
+        "npm": ("https://packages.example/npm/",),
+        "pip": ("https://own.example/simple",),
+    }
+    (tmp_path / "user.yaml").write_text("services: [github, npm: {access: none}]")
+    assert made().indexes == {} and len(asked) == 1
 
 
-def test_a_tool_that_fails_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proc, "find", lambda name: "/bin/false")
-    assert asyncio.run(tool_defaults(("npm",), {})) == {}
+@pytest.mark.parametrize("way", ["itself", "a link to it", "a link to its folder"])
+@pytest.mark.parametrize("named", [False, True])
+def test_a_policy_that_the_run_can_write_is_not_read(tmp_path: Path, way: str, named: bool) -> None:
+    workspace = tmp_path / "project"
+    workspace.mkdir()
+    file = workspace / "policy.yaml"
+    file.write_text("domains: [a.example]")
+    if way == "a link to it":
+        file = tmp_path / "link.yaml"
+        file.symlink_to(workspace / "policy.yaml")
+    elif way == "a link to its folder":
+        (tmp_path / "way").symlink_to(workspace)
+        file = tmp_path / "way/policy.yaml"
+    user, run = (tmp_path / "none", file) if named else (file, None)
+
+    def made(*written: Path) -> Whole:
+        home = tmp_path / "home"
+        return asyncio.run(whole("shell", user, run, (), {}, home, apart=(), written=written))
+
+    with pytest.raises(ConfigError, match="where the run writes"):
+        made(workspace)
+    assert judged(made(tmp_path / "other").policy, "a.example").allowed
 
 
 def test_the_persons_file_is_beside_their_settings(tmp_path: Path) -> None:
     assert policy_file({}, tmp_path) == tmp_path / ".config/ags/policy.yaml"
     assert policy_file({"XDG_CONFIG_HOME": "/x"}, tmp_path) == Path("/x/ags/policy.yaml")
+
+
+def client(home: Path, name: str, text: str) -> Path:
+    file = home / f"{name}.yaml"
+    file.write_text(text)
+    return file
+
+
+def test_a_clients_policy_is_on_top_of_the_persons_and_below_the_flags(tmp_path: Path) -> None:
+    file = client(tmp_path, "acme", "domains: [b.example]\nask: true")
+    policy = built(tmp_path, user="domains: [a.example]", allow=("c.example",), client_file=file)
+    found = [judged(policy, host).layer for host in ("a.example", "b.example", "c.example")]
+    assert found == ["user", "client", "run"] and policy.ask
+    assert not built(tmp_path, client_file=file, ask=False).ask
+
+
+def test_what_a_client_may_reach_another_may_not(tmp_path: Path) -> None:
+    acme = client(tmp_path, "acme", "domains: [acme.example]")
+    beta = client(tmp_path, "beta", "domains: [beta.example]")
+    for file, mine, theirs in (
+        (acme, "acme.example", "beta.example"),
+        (beta, "beta.example", "acme.example"),
+    ):
+        policy = built(tmp_path, client_file=file)
+        assert judged(policy, mine).allowed and not judged(policy, theirs).allowed
+    own = built(tmp_path)
+    assert not judged(own, "acme.example").allowed and not judged(own, "beta.example").allowed
+
+
+def test_what_a_client_denies_holds_against_all_other_layers(tmp_path: Path) -> None:
+    file = client(tmp_path, "acme", "deny: [a.example]")
+    for given in ({"user": "domains: [a.example]"}, {"run": "domains: [a.example]"}):
+        policy = built(tmp_path, allow=("a.example",), client_file=file, **given)
+        assert judged(policy, "a.example").reason == "denied"
+        assert judged(built(tmp_path, allow=("a.example",), **given), "a.example").allowed
+
+
+def test_a_client_without_a_policy_is_none_and_with_a_bad_one_an_error(tmp_path: Path) -> None:
+    assert built(tmp_path, client_file=tmp_path / "none.yaml").layers == built(tmp_path).layers
+    with pytest.raises(ConfigError):
+        built(tmp_path, client_file=client(tmp_path, "acme", "domain: []"))
+    (tmp_path / "lost.yaml").symlink_to(tmp_path / "gone")
+    with pytest.raises(ConfigError):
+        built(tmp_path, client_file=tmp_path / "lost.yaml")
+
+
+def test_a_clients_policy_that_the_run_can_write_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    file = client(tmp_path / "project", "acme", "domains: [a.example]")
+
+    def made(*written: Path) -> Whole:
+        given = ("shell", tmp_path / "none", None, (), {}, tmp_path / "home")
+        return asyncio.run(whole(*given, apart=(), written=written, client_file=file))
+
+    with pytest.raises(ConfigError, match="where the run writes"):
+        made(tmp_path / "project")
+    assert judged(made().policy, "a.example").layer == "client"

@@ -467,3 +467,22 @@ def test_every_reason_has_words() -> None:
 )
 def test_a_rule_is_shown_as_it_could_be_written(rule: Rule, text: str) -> None:
     assert str(rule) == text
+
+
+def test_what_is_remembered_is_of_that_policy_alone() -> None:
+    request = Request("api.example", 443, "tls")
+    before = merge([user(Rule("api.example"))])
+    assert [decide(before, request).allowed for _ in range(2)] == [True, True]
+    after = replace(before, layers=(user(Rule("api.example"), deny=(Rule("api.example"),)),))
+    assert [decide(after, request).reason for _ in range(2)] == ["denied", "denied"]
+    secret = replace(before, secrets=frozenset({("api.example", 443)}))
+    assert decide(secret, request).intercept and not decide(before, request).intercept
+    assert before == merge([user(Rule("api.example"))])
+
+
+def test_no_more_is_remembered_than_there_is_room_for() -> None:
+    made = merge([user(Rule("*.many.example"))])
+    for number in range(3000):
+        assert decide(made, Request(f"n{number}.many.example", 443, "tls")).allowed
+        assert made.scheme(f"n{number}.many.example", 443) == "tls"
+    assert len(made.decided) <= 1024

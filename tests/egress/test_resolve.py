@@ -105,8 +105,9 @@ def test_a_name_that_changes_its_answer_gains_nothing() -> None:
 
 def test_an_address_literal_is_judged_and_never_looked_up() -> None:
     lookup = Lookup((PUBLIC,))
-    assert asyncio.run(resolve(PUBLIC, lookup)) == (IPv4Address(PUBLIC),)
-    for literal in ("127.0.0.1", "10.0.0.5", "::1", "169.254.169.254"):
+    for literal in (PUBLIC, "10.0.0.5", "192.168.7.7"):
+        assert asyncio.run(resolve(literal, lookup)) == (IPv4Address(literal),)
+    for literal in ("127.0.0.1", "::1", "169.254.169.254", "198.18.0.1", "224.0.0.1", "0.0.0.0"):
         assert refused(lambda literal=literal: resolve(literal, lookup)).reason == "address"  # type: ignore[misc]
     assert lookup.asked == []
 

@@ -269,6 +269,14 @@ def test_no_session_key_is_written_for_whoever_sets_a_variable(
     assert (tmp_path / "keys").exists()
 
 
+def test_roots_are_read_when_somebody_is_first_spoken_to(authority: Authority) -> None:
+    context = trusting(authority.certificate)
+    assert context.cert_store_stats()["x509_ca"] == 0
+    for _ in range(2):
+        exchange(client := Session(context, HOST), Session(authority.leaf(HOST)))
+        assert client.ready and context.cert_store_stats()["x509_ca"] == 1
+
+
 def test_without_any_root_nobody_is_believed(elsewhere: Elsewhere, tmp_path: Path) -> None:
     client = Session(tls.upstream(()), HOST)
     with pytest.raises(TlsError, match="issuer"):
@@ -456,7 +464,7 @@ def test_a_peer_that_sends_all_before_it_reads_is_not_kept_waiting(authority: Au
     size = 8 * MIB
 
     def client(port: int) -> int:
-        context = trusting(authority.certificate)
+        context = ssl.create_default_context(cadata=authority.certificate.decode())
         with (
             socket.create_connection(("127.0.0.1", port), timeout=20) as plain,
             context.wrap_socket(plain, server_hostname=HOST) as connection,

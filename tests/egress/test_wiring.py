@@ -13,7 +13,7 @@ from ags import secrets
 from ags.config.schema import SecretConfig
 from ags.egress.inject import Injection, Swapped, swap
 from ags.egress.model import Request
-from ags.egress.wiring import AGENT_KEYS, Wiring, placeholder_key, source_of, wire
+from ags.egress.wiring import AGENT_KEYS, Wiring, placeholder_key, renewed, source_of, wire
 from ags.errors import AgsError
 from ags.model import Weakening
 from ags.secrets import FromCommand, FromEnvironment, FromFile, FromStore
@@ -157,3 +157,36 @@ def test_a_key_that_is_not_ours_alone_is_refused(tmp_path: Path, content: bytes,
     with pytest.raises(AgsError) as caught:
         placeholder_key(tmp_path)
     assert "remove" in caught.value.hint
+
+
+def test_a_renewed_secret_keeps_its_placeholder_whatever_its_shape(tmp_path: Path) -> None:
+    old = wired(tmp_path, BOUND, MINE=VALUE)
+    found, notes = renewed(old, wired(tmp_path, BOUND, MINE="short"))
+    assert found.lookup("k") == "short" and notes == ()
+    assert found.placeholders == old.placeholders and found.environment == old.environment
+
+
+def test_a_secret_that_is_gone_is_looked_for_and_has_no_value(tmp_path: Path) -> None:
+    old = wired(tmp_path, BOUND, MINE=VALUE)
+    found, _ = renewed(old, wired(tmp_path))
+    assert found.lookup("k") is None
+    assert found.placeholders == old.placeholders and found.hosts == old.hosts
+
+
+def test_a_secret_that_goes_elsewhere_now_goes_there_alone(tmp_path: Path) -> None:
+    moved = SecretConfig("k", "K", "MINE", host="new.example")
+    found, _ = renewed(wired(tmp_path, BOUND, MINE=VALUE), wired(tmp_path, moved, MINE=VALUE))
+    assert found.hosts == {("new.example", 443)}
+
+
+def test_what_cannot_be_changed_inside_is_told(tmp_path: Path) -> None:
+    other = SecretConfig("o", "O", "MINE", host="api.example")
+    _, notes = renewed(wired(tmp_path), wired(tmp_path, other, MINE=VALUE))
+    assert len(notes) == 1 and "secret o is new" in notes[0]
+    shown = SecretConfig("e", "E", "MINE", deliver="env")
+    old = wired(tmp_path, shown, MINE=VALUE)
+    found, notes = renewed(old, wired(tmp_path, shown, MINE="other"))
+    assert len(notes) == 1 and "env" in notes[0] and found.inside() == {"E": VALUE}
+    assert renewed(old, wired(tmp_path, shown, MINE=VALUE))[1] == ()
+    assert "other" not in repr(notes)
+    assert len(renewed(old, wired(tmp_path))[1]) == 1

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import encodings.idna  # loaded as long as everything can be read
 import json
+import marshal
 import os
 import select
 import socket
@@ -77,10 +78,10 @@ class Seat:
         if self.name == "user":  # root as it may be in a container, without the right to join
             assert ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_SYS_ADMIN, 0, 0, 0) == 0
         if self.name == "ordinary":
-            # Neither our Python nor our checkout need be where this user can read.
-            script = self.box.workspace.parent / "netns.py"
-            script.write_text(Path(netns.SCRIPT).read_text())
-            netns.SCRIPT, sys.executable = str(script), "/usr/bin/python3"
+            # Our Python need not be where this user can run it, and another may not take its code.
+            source = Path(netns.__file__).read_bytes()
+            vars(netns).update(RUN=f"exec(open({netns.CODE}).read())", compiled=lambda: source)
+            sys.executable = "/usr/bin/python3"
             os.setgroups([])
             os.setresgid(ORDINARY, ORDINARY, ORDINARY)
             os.setresuid(ORDINARY, ORDINARY, ORDINARY)
@@ -410,10 +411,9 @@ def _children() -> str:
 
 
 @pytest.fixture
-def other_helper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Put:
+def other_helper(monkeypatch: pytest.MonkeyPatch) -> Put:
     def put(script: str) -> None:
-        (tmp_path / "helper.py").write_text(script)
-        monkeypatch.setattr(netns, "SCRIPT", str(tmp_path / "helper.py"))
+        monkeypatch.setattr(netns, "compiled", lambda: marshal.dumps(compile(script, "", "exec")))
         monkeypatch.setattr(netns, "TIMEOUT", 0.3)
 
     return put
@@ -441,7 +441,7 @@ def test_a_helper_that_fails_opens_nothing_and_leaves_nothing(
 
 
 def test_without_ipv6_the_rest_stands(root: Seat, other_helper: Put) -> None:
-    text = Path(netns.SCRIPT).read_text()
+    text = Path(netns.__file__).read_text()
     impossible = text.replace('ROUTE_6 = ("6", "::", 0)', 'ROUTE_6 = ("6", "::", 200)')
     assert impossible != text
     other_helper(impossible)

@@ -194,6 +194,18 @@ def _one_host(written: str) -> str:
     return canonical_host(written)
 
 
+def _proxy(written: str) -> str:
+    from ags.egress.company import parse
+
+    if written:
+        parse(written)
+    return written
+
+
+def _proxy_login(written: str) -> str:
+    return _secret_name(written) if written else ""
+
+
 def _port(value: object, place: Place) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise place.wrong_type("a port", value)
@@ -277,6 +289,39 @@ class Network:
     """How runs reach what the policy lets them reach."""
 
     ca: Annotated[tuple[Path, ...], each(host_path)] = ()
+    proxy: Annotated[str, text(_proxy)] = ""
+    proxy_login: Annotated[str, text(_proxy_login)] = ""
+    """The secret that has user:password for it."""
+
+
+_exact_version = text(
+    matching(
+        r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}(?:[-+][0-9A-Za-z.+-]{1,64})?",
+        "version",
+        'name one version, like "1.2.3"',
+    )
+)
+_npm_package = text(
+    matching(
+        r"(?:@[a-z0-9~][a-z0-9._~-]{0,100}/)?[a-z0-9~][a-z0-9._~-]{0,100}",
+        "npm package",
+        'write its name alone, like "@scope/name"',
+    )
+)
+
+
+@frozen
+class Update:
+    """Which programs `ags update-agents` installs."""
+
+    minimum_release_age: Annotated[float | None, text(values.parse_timeout)] = 86400.0
+    """Seconds since it was published: a bad release is mostly found within a day."""
+    versions: Annotated[
+        tuple[tuple[str, str], ...], variables(_tool_name, _exact_version), "version"
+    ] = ()
+    packages: Annotated[
+        tuple[tuple[str, str], ...], variables(_tool_name, _npm_package), "package"
+    ] = ()
 
 
 @frozen
@@ -291,6 +336,7 @@ class Settings:
     tools: Annotated[tuple[Tool, ...], _tools, "tool"] = ()
     workspace: Annotated[Workspace, table(Workspace)] = Workspace()
     network: Annotated[Network, table(Network)] = Network()
+    update: Annotated[Update, table(Update)] = Update()
     secrets: Annotated[tuple[SecretConfig, ...], _secrets, "secret"] = ()
 
 

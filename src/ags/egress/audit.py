@@ -52,6 +52,10 @@ class Line:
     seconds: float = 0.0
 
 
+_NAMES = tuple(field.name for field in fields(Line))
+_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
 @frozen
 class Verdict:
     """Whether a log is whole; if not, the first line that is not as it was written, and why."""
@@ -62,8 +66,17 @@ class Verdict:
     cause: str = ""
 
 
-def line_of(time: float, request: Request, decision: Decision) -> Line:
-    """The line of a decision; what is known only at the end is put in by `replace`."""
+Carried = tuple[str | None, int, int, float]
+"""What a connection came to: the address, bytes sent and received, and seconds."""
+
+
+def line_of(
+    time: float,
+    request: Request,
+    decision: Decision,
+    carried: Carried = (None, 0, 0, 0.0),
+) -> Line:
+    """The line of a decision, and of what became of it."""
     path = None if request.path is None else path_class(request.path)
     return Line(
         time,
@@ -76,6 +89,7 @@ def line_of(time: float, request: Request, decision: Decision) -> Line:
         decision.reason,
         decision.rule,
         decision.layer,
+        *carried,
     )
 
 
@@ -100,8 +114,7 @@ class Chain:
         if self.size + MAX_LINE > MAX_LOG:
             self.dropped += 1
             return b""
-        held = {field.name: getattr(line, field.name) for field in fields(line)}
-        return self._sealed({name: _short(value) for name, value in held.items()})
+        return self._sealed({name: _short(getattr(line, name)) for name in _NAMES})
 
     def close(self) -> bytes:
         """The last line, if some had to be left out."""
@@ -109,7 +122,7 @@ class Chain:
 
     def _sealed(self, body: dict[str, object]) -> bytes:
         record = {"seq": self.count + 1, **body, "prev": self.last}
-        text = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()[:-1]
+        text = _json(record).encode()[:-1]
         self.last = hashlib.sha256(text).hexdigest()
         sealed = b'%s,"hash":"%s"}\n' % (text, self.last.encode())
         self.count += 1
@@ -170,6 +183,8 @@ def _short(value: object) -> object:
         # Infinity is no JSON, and a broken clock is no reason to lose a line.
         return round(value, 3) if abs(value) < 1e15 else None
     if not isinstance(value, str):
+        return value
+    if len(value) <= _MAX_TEXT and value.isascii() and value.isprintable():
         return value
     text = one_line(value[: _MAX_TEXT + 1]).encode("ascii", "backslashreplace").decode()
     return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 3]}..."

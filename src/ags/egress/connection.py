@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from ags.egress import http, pump, relay
+from ags.egress import http, reasons, relay
 from ags.egress.conversation import Conversation
-from ags.egress.fence import HINT, Fence
+from ags.egress.fence import Fence
 from ags.egress.http import HeadReader
-from ags.egress.link import Link, Plain
+from ags.egress.link import Link, Plain, readable
 from ags.egress.model import Decision, Request
-from ags.egress.pump import Pump
 from ags.egress.relay import Budget
 from ags.egress.resolve import Unreachable
 from ags.egress.socks import (
@@ -22,8 +21,9 @@ from ags.egress.socks import (
     Turned,
     socks_reply,
 )
-from ags.egress.tls import Session, Stream
+from ags.egress.tls import Session, Stream, TlsError
 from ags.egress.wire import Handshake, Hello, HelloReader, NeedMore, Refused
+from ags.kernel.netns import GATEWAY, PROXY
 
 FIRST = 20.0
 """Seconds for what says where a connection goes."""
@@ -71,7 +71,9 @@ class Connection:
             await self._opaque(request, decision, found, reader.rest)
 
     async def _hello(self, reader: HelloReader, first: bytes) -> Hello | Refused | None:
-        found = reader.feed(first)
+        found = reader.feed(first or self._link.take() or b"")
+        if not isinstance(found, NeedMore):
+            return found
         async with asyncio.timeout(FIRST):
             while isinstance(found, NeedMore):
                 data = await self._link.read()
@@ -92,13 +94,18 @@ class Connection:
             await stream.shake(first)
             while isinstance(reader.feed(data := await stream.read()), NeedMore) and data:
                 pass
-            await stream.write(http.refusal(request, decision, HINT))
+            await stream.write(http.refusal(request, decision, reasons.remedy(request, decision)))
             await stream.close()
 
     async def _intercepted(self, request: Request, first: bytes) -> None:
         stream = Stream(Session(self._fence.authority.leaf(request.host)), self._link, self._link)
-        async with asyncio.timeout(FIRST):
-            await stream.shake(first)
+        try:
+            async with asyncio.timeout(FIRST):
+                await stream.shake(first)
+        except TlsError as error:
+            reason = "distrusted" if _is_distrust(error) else "handshake"
+            self._fence.noted(request, Decision(False, reason, "", "")).write()
+            raise
         await Conversation(self._fence, stream, request).carry()
         await stream.close()
 
@@ -119,6 +126,7 @@ class Connection:
             self._link.reset()
             return
         reason = ""
+        outer.ready = self._link.ready
         try:
             await outer.send(hello.raw + rest)
             reason = await _Shaken(self._link, outer, handshake).run()
@@ -150,12 +158,19 @@ class Connection:
             note.write(address=address, sent=outer.sent, received=outer.received)
 
     async def _relayed(self, outer: Link) -> None:
-        counted = await relay.relay(self._link.socket, outer.socket, BUDGET)
+        counted = await relay.relay(self._link.socket, outer.socket, BUDGET, self._link.ready)
         outer.sent += counted.up
         outer.received += counted.down
         if counted.cut:  # neither side may take it for an end that the other meant
             self._link.reset()
             outer.reset()
+
+
+def _is_distrust(error: TlsError) -> bool:
+    """Whether the client has said that it does not like our certificate."""
+    return " alert " in error.cause and (
+        "certificate" in error.cause or "unknown ca" in error.cause
+    )
 
 
 class _Shaken:
@@ -167,45 +182,49 @@ class _Shaken:
 
     async def run(self) -> str:
         """Empty when the rest may pass unseen; else why it ended."""
-        client = Pump(self._inner.read, self._from_client)
-        server = Pump(self._outer.read, self._from_server)
         async with asyncio.timeout(FIRST):
-            await pump.run((client, server), self._is_over, FIRST)
+            while not self._is_over():
+                await readable(self._inner, self._outer)
+                if (data := self._inner.take()) is not None:
+                    await self._from_client(data)
+                if not self._is_over() and (data := self._outer.take()) is not None:
+                    await self._from_server(data)
         return self._reason
 
     def _is_over(self) -> bool:
         return self._handshake.done or bool(self._reason)
 
-    async def _from_client(self, data: bytes) -> bool:
+    async def _from_client(self, data: bytes) -> None:
         refused = self._handshake.from_client(data)
         if refused is not None or not data:
             self._reason = refused.reason if refused else "cut"
-            return False
+            return
         await self._outer.send(data)
-        return not self._handshake.done
 
-    async def _from_server(self, data: bytes) -> bool:
+    async def _from_server(self, data: bytes) -> None:
         if not data:
             self._reason = "cut"
-            return False
+            return
         self._handshake.from_server(data)
         await self._inner.send(data)
-        return not self._handshake.done
 
 
 async def serve_proxy(fence: Fence, link: Link) -> None:
     """A client that was told of the proxy's port: CONNECT, a whole address, or SOCKS."""
     reader = ProxyReader()
-    step = reader.feed(b"")
-    async with asyncio.timeout(FIRST):
-        while isinstance(step, NeedMore | Say):
-            data = b""
-            if isinstance(step, Say):
-                await link.send(step.data)
-            elif not (data := await link.read()):
-                return
-            step = reader.feed(data)
+    step = reader.feed(link.take() or b"")
+    if isinstance(step, NeedMore | Say):
+        async with asyncio.timeout(FIRST):
+            while isinstance(step, NeedMore | Say):
+                data = b""
+                if isinstance(step, Say):
+                    await link.send(step.data)
+                elif not (data := await link.read()):
+                    return
+                step = reader.feed(data)
     if isinstance(step, Turned):
+        unread = Request(GATEWAY, PROXY, "raw")
+        fence.noted(unread, Decision(False, "proxy-request", "", "")).write()
         await link.send(step.answer)
     elif isinstance(step, Forward):
         request = Request(step.head.host, step.port, "http")
@@ -222,7 +241,8 @@ async def _tunnel(fence: Fence, link: Link, wanted: Connect, rest: bytes) -> Non
     if not decision.allowed:
         fence.noted(request, decision).write()
         socks = wanted.via == "socks"
-        said = socks_reply(NOT_ALLOWED) if socks else http.refusal(request, decision, HINT)
+        remedy = reasons.remedy(request, decision)
+        said = socks_reply(NOT_ALLOWED) if socks else http.refusal(request, decision, remedy)
         await link.send(said)
         return
     await link.send(socks_reply(0) if wanted.via == "socks" else ESTABLISHED)

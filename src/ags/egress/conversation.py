@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from dataclasses import replace
 from typing import Protocol
 
-from ags.egress import http, paths, pump
+from ags.egress import http, inject, paths, policy, pump, reasons
 from ags.egress.exchange import Exchange, Moved
-from ags.egress.fence import HINT, Fence, Note
+from ags.egress.fence import Fence, Note
 from ags.egress.http import HeadReader, RequestHead
 from ags.egress.inject import Misused, Redactor, Swapped
 from ags.egress.link import Link, Plain
 from ags.egress.model import Decision, Request
 from ags.egress.pump import Pump
 from ags.egress.resolve import Unreachable
-from ags.egress.tls import Session, Stream, TlsError
+from ags.egress.tls import Stream, TlsError
 from ags.egress.wire import NeedMore, Refused
 
 BETWEEN = 300.0
 """Seconds a client may be silent between requests, or take for a head."""
 SILENT = 3600.0
 """Seconds without a byte from either side: a model may think that long."""
+SOON = 0.05
+"""Seconds in which most answers come. Until then nobody listens to a client that has asked."""
 
 
 class Talk(Protocol):
@@ -41,6 +44,9 @@ class Conversation:
         self._inner = inner
         self._wanted = wanted
         self._outer: tuple[Link, Talk, str] | None = None
+        self._redactor: tuple[object, Redactor] | None = None
+        """The last one, and for what: on one connection it is the same every time."""
+        """Secrets whose placeholder was let pass in a body, and that was told."""
 
     async def carry(self, first: bytes = b"", head: RequestHead | None = None) -> None:
         """`first` has been read already; `head` as well, if a proxy's client sent it."""
@@ -55,8 +61,7 @@ class Conversation:
                 held = await self._one(found, held)
                 head = None
         finally:
-            if self._outer is not None:
-                self._outer[0].close()
+            self._hang_up()
 
     async def _next_head(self, held: bytes) -> tuple[RequestHead | Refused | None, bytes]:
         reader = HeadReader()
@@ -86,10 +91,12 @@ class Conversation:
             await self._turned(request, Refused("override", detail))
             return None
         decision = await self._fence.judge(request)
+        if http.is_websocket(head):
+            decision = self._may_send(request, decision)
         note = self._fence.noted(request, decision)
         if not decision.allowed:
             note.write()
-            await self._inner.write(http.refusal(request, decision, HINT))
+            await self._inner.write(_refusal(head, request, decision))
             return None
         headers = http.forwarded(head, websocket=True)
         swapped = self._fence.swap(headers, http.origin_target(head), request)
@@ -97,6 +104,11 @@ class Conversation:
             await self._misused(request, decision, swapped)
             return None
         return await self._exchanged(head, swapped, request, note, rest)
+
+    def _may_send(self, request: Request, decision: Decision) -> Decision:
+        """What a WebSocket carries is no GET: it is allowed where something may be sent, too."""
+        sending = policy.decide(self._fence.policy, replace(request, method="POST"))
+        return replace(sending, ask=False) if decision.allowed and not sending.allowed else decision
 
     async def _turned(self, request: Request, refused: Refused) -> None:
         decision = Decision(False, refused.reason, "", "")
@@ -112,6 +124,7 @@ class Conversation:
     async def _exchanged(
         self, head: RequestHead, swapped: Swapped, request: Request, note: Note, rest: bytes
     ) -> bytes | None:
+        reused = self._still_open()
         try:
             link, outer, address = self._outer or await self._open(request)
         except (Unreachable, TlsError, OSError) as error:
@@ -120,29 +133,76 @@ class Conversation:
             await self._inner.write(http.bad_gateway(_cause(error)))
             return None
         self._outer = (link, outer, address)
+        scanner = self._fence.scanner()
+        scanner.at_home = inject.at_home(self._fence.terms.injections, request)
         exchange = Exchange(
             head,
             swapped.headers,
-            scanner=self._fence.scanner(),
-            redactor=Redactor(swapped.covered) if swapped.covered else None,
+            scanner=scanner,
+            redactor=self._covering(swapped) if swapped.carried else None,
         )
         refused = None
         try:
-            refused = await _Pumps(exchange, self._inner, outer).run(rest)
+            refused = await _Pumps(exchange, self._inner, outer, reused=reused).run(rest)
         finally:
-            reason = refused.reason if refused else ""
+            reason = refused.reason if refused else self._passing(scanner.passed)
             note.write(
-                address=address, sent=exchange.received, received=exchange.sent, reason=reason
+                address=address,
+                sent=exchange.received,
+                received=exchange.sent,
+                reason=reason,
+                refused=_is_refusal(refused, exchange),
             )
-        return exchange.rest if exchange.done and exchange.reusable else None
+        if refused and exchange.answered:
+            # An end in good order could be taken for the end of the answer.
+            raise ConnectionAbortedError
+        if exchange.spent:
+            self._hang_up()
+        return exchange.rest if exchange.reusable else None
+
+    def _covering(self, swapped: Swapped) -> Redactor:
+        if self._redactor is None or self._redactor[0] != swapped.carried:
+            self._redactor = (swapped.carried, Redactor(swapped.covered))
+        return self._redactor[1].another()
+
+    def _still_open(self) -> bool:
+        """Whether the connection of the last request can take another one.
+
+        An origin that said something unasked has hung up, or is about to.
+        """
+        if self._outer is None:
+            return False
+        link, outer, _ = self._outer
+        try:
+            link.socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            if not (isinstance(outer, Stream) and outer.session.ended):
+                return True
+        except OSError:
+            pass
+        self._hang_up()
+        return False
+
+    def _hang_up(self) -> None:
+        if self._outer is not None:
+            link, talk, _ = self._outer
+            if isinstance(talk, Stream):
+                self._fence.remember(self._wanted, talk.session)
+            link.close()
+            self._outer = None
+
+    def _passing(self, passed: set[str]) -> str:
+        """A reason for the audit, once: see `inject.at_home`."""
+        new = passed - self._fence.passed
+        self._fence.passed |= new
+        return "placeholder-passed" if new else ""
 
     async def _open(self, request: Request) -> tuple[Link, Talk, str]:
         link, address = await self._fence.dial(request)
         if request.scheme != "tls":
             return link, Plain(link), address
         try:
-            session = Session(self._fence.verified(request.host), request.host)
-            stream = Stream(session, link, link)
+            stream = Stream(self._fence.session(request), link, link)
             await stream.shake()
         except BaseException:
             link.close()
@@ -153,33 +213,54 @@ class Conversation:
 class _Pumps:
     """Both directions of one exchange at once, so that neither waits for the other."""
 
-    def __init__(self, exchange: Exchange, inner: Talk, outer: Talk) -> None:
+    def __init__(self, exchange: Exchange, inner: Talk, outer: Talk, *, reused: bool) -> None:
         self._exchange = exchange
         self._inner, self._outer = inner, outer
+        self._reused = reused
         self._up, self._down = asyncio.Lock(), asyncio.Lock()
         self._refused: Refused | None = None
+        self._heard = False
 
     async def run(self, rest: bytes) -> Refused | None:
-        await self._move(self._exchange.open())
-        if rest:
-            await self._move(self._exchange.from_client(rest))
-        client = Pump(self._inner.read, self._from_client)
-        origin = Pump(self._outer.read, self._from_origin)
-        await pump.run((client, origin), lambda: self._over, SILENT)
+        await self._move(self._exchange.open(rest))
+        await self._hear_soon()
+        if not self._over:
+            client = Pump(self._inner.read, self._from_client)
+            origin = Pump(self._read_origin, self._from_origin)
+            await pump.run((client, origin), lambda: self._over, SILENT)
         return self._refused
+
+    async def _hear_soon(self) -> None:
+        """A quick answer to a whole request: two directions at once would cost more than it."""
+        while self._exchange.asked and not self._over and not self._exchange.switched:
+            try:
+                async with asyncio.timeout(SOON):
+                    data = await self._read_origin()
+            except TimeoutError:
+                return
+            await self._from_origin(data)
 
     @property
     def _over(self) -> bool:
         return self._exchange.done or self._refused is not None
+
+    async def _read_origin(self) -> bytes:
+        try:
+            return await self._outer.read()
+        except (TlsError, OSError):
+            self._refused = Refused("cut", "the connection to the origin was cut")
+            return b""
 
     async def _from_client(self, data: bytes) -> bool:
         await self._move(self._exchange.from_client(data))
         return not self._over
 
     async def _from_origin(self, data: bytes) -> bool:
+        if self._refused is not None:
+            await self._tell(self._refused, "origin")
+            return False
+        self._heard = self._heard or bool(data)
         await self._move(self._exchange.from_origin(data))
-        if not data and not self._exchange.answer_done and self._refused is None:
-            self._refused = Refused("cut", "the origin hung up")
         return not self._over
 
     async def _move(self, moved: Moved) -> None:
@@ -191,9 +272,28 @@ class _Pumps:
                 await self._inner.write(moved.down)
         if moved.refused is not None:
             self._refused = moved.refused
-            if not self._exchange.answered:
-                async with self._down:
-                    await self._inner.write(http.bad_request(moved.refused))
+            await self._tell(moved.refused, self._exchange.fault)
+
+    async def _tell(self, refused: Refused, fault: str) -> None:
+        if self._exchange.answered:
+            return
+        if self._reused and not self._heard and fault == "origin":
+            return  # hung up between two requests: whoever kept a connection open tries again
+        said = http.bad_request(refused) if fault == "client" else http.bad_gateway(refused.detail)
+        async with self._down:
+            await self._inner.write(said)
+
+
+def _refusal(head: RequestHead, request: Request, decision: Decision) -> bytes:
+    """Clients that come for a WebSocket ask again in plain HTTP, and are told why it is refused."""
+    if http.is_websocket(head):
+        return http.upgrade_required()
+    return http.refusal(request, decision, reasons.remedy(request, decision))
+
+
+def _is_refusal(refused: Refused | None, exchange: Exchange) -> bool:
+    """Whether it was ours: not that an origin hung up, or spoke out of turn."""
+    return refused is not None and refused.reason != "cut" and exchange.fault == "client"
 
 
 def _cause(error: Exception) -> str:

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ags import records
-from ags.config.load import read
 from ags.egress.document import Node, read_document
-from ags.egress.load import parse
+from ags.egress.load import parse, text_of
 from ags.egress.policy import Layer, Rule
 from ags.egress.rules import parse_domain, rules_in
 from ags.egress.services import service_names
@@ -51,6 +51,10 @@ def entry(word: str) -> Entry:
     """A service's name, or a domain as `--allow` takes it."""
     if word in service_names():
         return word
+    if "://" in word:
+        host = urlsplit(word).netloc.rpartition("@")[2]
+        cause, hint = "it is an address of a page", f"`ags policy add {ascii(host)[1:-1][:80]}`"
+        raise AgsError("use this domain", subject=ascii(word)[:60], cause=cause, hint=hint)
     if "." not in word and ":" not in word:
         cause = "it is neither a domain nor a service"
         hint = f"services: {', '.join(service_names())}"
@@ -116,7 +120,7 @@ def rewrite(file: Path, change: Callable[[str], str]) -> tuple[str, str]:
 
 def current(file: Path) -> str:
     """What is in it; nothing if nobody wrote it yet."""
-    return read(file) if os.path.lexists(file) else ""
+    return text_of(file) if os.path.lexists(file) else ""
 
 
 @contextlib.contextmanager

@@ -6,9 +6,11 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from pathlib import Path
 
-from ags.egress import audit, inject, policy, resolve
+from ags.egress import audit, company, inject, policy, resolve
 from ags.egress.audit import Line
+from ags.egress.company import CompanyProxy
 from ags.egress.hosts import HOST_NAME
 from ags.egress.http import Headers
 from ags.egress.inject import Injection, Misused, Placeholder, Scanner, Swapped
@@ -16,13 +18,14 @@ from ags.egress.link import Link
 from ags.egress.model import Decision, Request
 from ags.egress.policy import Policy
 from ags.egress.pool import Pool
-from ags.egress.tls import Authority
+from ags.egress.tls import Authority, Session
 from ags.frozen import frozen
 
 Ask = Callable[[Request, Decision], Awaitable[Decision]]
 """Holds a refused request for a bounded time, and comes back with what the person said."""
 
-HINT = "The person who started it can allow it: `ags policy add DOMAIN`."
+
+MOST_SESSIONS = 64
 
 
 @frozen
@@ -47,6 +50,7 @@ class Fence:
         secret: inject.Lookup = lambda secret_id: None,
         lookup: resolve.Lookup = resolve.system_lookup,
         ask: Ask | None = None,
+        proxy: CompanyProxy | None = None,
     ) -> None:
         self.terms = terms
         self.authority = authority
@@ -56,6 +60,11 @@ class Fence:
         self._secret = secret
         self._lookup = lookup
         self._ask = ask
+        self._company = proxy
+        self.passed: set[str] = set()
+        """Secrets whose placeholder went to their own host in a body, which is told once."""
+        self._contexts: dict[Path, ssl.SSLContext] = {}
+        self._sessions: dict[tuple[str, int, ssl.SSLContext], ssl.SSLSession] = {}
 
     @property
     def policy(self) -> Policy:
@@ -74,6 +83,9 @@ class Fence:
         fixed = upstream.address if upstream else None
         if request.host == HOST_NAME:
             fixed = "127.0.0.1"
+        if fixed is None and self._company is not None:
+            made, at = await company.dial(self._company, request.host, request.port, self._lookup)
+            return Link(made), str(at)
         addresses = await resolve.resolve(request.host, self._lookup, fixed)
         port = (upstream.port if upstream else None) or request.port
         dialled = await resolve.dial(addresses, port)
@@ -84,10 +96,24 @@ class Fence:
         upstream = self.policy.upstream(host)
         if upstream is None or upstream.ca is None:
             return self._upstream
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.load_verify_locations(cafile=upstream.ca)
-        return context
+        if upstream.ca not in self._contexts:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            context.load_verify_locations(cafile=upstream.ca)
+            self._contexts[upstream.ca] = context
+        return self._contexts[upstream.ca]
+
+    def session(self, request: Request) -> Session:
+        """TLS with the real host, by the keys of the last one where there was one."""
+        context = self.verified(request.host)
+        earlier = self._sessions.get((request.host, request.port, context))
+        return Session(context, request.host, earlier)
+
+    def remember(self, request: Request, session: Session) -> None:
+        if len(self._sessions) >= MOST_SESSIONS:
+            self._sessions.clear()
+        if (resumable := session.resumable) is not None:
+            self._sessions[request.host, request.port, session.context] = resumable
 
     def swap(self, headers: Headers, target: str, request: Request) -> Swapped | Misused:
         stands = {each.secret_id: each for each in self.terms.placeholders}
@@ -107,24 +133,26 @@ class Note:
         self, record: Callable[[Line], None], request: Request, decision: Decision
     ) -> None:
         self._record = record
-        self._line = audit.line_of(time.time(), request, decision)
-        self._begun = time.monotonic()
+        self._request, self._decision = request, decision
+        self._time, self._begun = time.time(), time.monotonic()
         self._written = False
 
     def write(
-        self, *, address: str | None = None, sent: int = 0, received: int = 0, reason: str = ""
+        self,
+        *,
+        address: str | None = None,
+        sent: int = 0,
+        received: int = 0,
+        reason: str = "",
+        refused: bool = False,
     ) -> None:
+        """`refused`: what was allowed at first turned out not to be."""
         if self._written:
             return
         self._written = True
         seconds = round(time.monotonic() - self._begun, 3)
-        self._record(
-            replace(
-                self._line,
-                reason=reason or self._line.reason,
-                address=address,
-                sent=sent,
-                received=received,
-                seconds=seconds,
-            )
-        )
+        decision = replace(self._decision, reason=reason) if reason else self._decision
+        if refused:
+            decision = replace(decision, allowed=False)
+        carried = (address, sent, received, seconds)
+        self._record(audit.line_of(self._time, self._request, decision, carried))

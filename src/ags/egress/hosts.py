@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import unicodedata
+from functools import lru_cache
 
 from ags.errors import AgsError
 
@@ -17,6 +18,8 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 MAX_NAME = 253
 MAX_LABEL = 63
+MOST_KNOWN = 1024
+"""Hosts that need not be read again: a run speaks to few, and to those all the time."""
 HOST_NAME = "host.containers.internal"
 """What the host's own listed services are called inside."""
 
@@ -92,6 +95,7 @@ class BadHost(AgsError):
         super().__init__("use this host", subject=short, cause=cause)
 
 
+@lru_cache(MOST_KNOWN)
 def canonical_host(text: str) -> str:
     """The one spelling of this name or address, without a port. Raises BadHost, nothing else."""
     if len(text) > 4 * MAX_NAME:
@@ -107,6 +111,7 @@ def canonical_host(text: str) -> str:
     return name
 
 
+@lru_cache(MOST_KNOWN)
 def address_of(host: str) -> Address | None:
     """The address that this canonical host is, or None for a name."""
     try:

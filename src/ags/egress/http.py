@@ -11,6 +11,7 @@ import json
 import re
 from typing import Literal
 
+from ags.egress import reasons
 from ags.egress.hosts import BadHost, canonical_host
 from ags.egress.model import Decision, Request, Scheme
 from ags.egress.wire import MOST_METHOD, NeedMore, Refused
@@ -25,10 +26,19 @@ MOST_LINE = 32 * KIB
 MOST_HEAD = 64 * KIB
 MOST_HEADERS = 256
 
+NAME = rb"[-!#$%&'*+.^_`|~0-9a-zA-Z]+"
+VALUE = rb"[\t\x20-\x7e\x80-\xff]*"
+FIELDS = rb"(?:" + NAME + rb":" + VALUE + rb"\r\n)*"
+"""Lines of headers, as patterns."""
+
 _METHOD = re.compile(rb"[A-Z][A-Z-]*")
 _TARGET = re.compile(rb"[\x21-\x7e]+")
-_NAME = re.compile(rb"[-!#$%&'*+.^_`|~0-9a-zA-Z]+")
-_VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+_NAME = re.compile(NAME)
+_VALUE = re.compile(VALUE)
+# A head in which no line can be wrong, so that none has to be looked at by itself.
+_CLEAN = re.compile(
+    rb"[A-Z][A-Z-]{0,%d} [\x21\x22\x24-\x7e]+ HTTP/1\.[01]\r\n%s\r\n" % (MOST_METHOD - 1, FIELDS)
+)
 _LENGTH = re.compile(rb"0|[1-9][0-9]{0,17}")
 _PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 _ABSOLUTE = re.compile(r"(https?)://([^/?]*)([^?]*)(\?.*)?", re.IGNORECASE)
@@ -72,7 +82,7 @@ class RequestHead:
 
     def all(self, name: bytes) -> tuple[bytes, ...]:
         """The values of a header, its name in lower case."""
-        return tuple(value for given, value in self.headers if given.lower() == name)
+        return tuple([value for given, value in self.headers if given.lower() == name])
 
     def first(self, name: bytes) -> bytes | None:
         return next(iter(self.all(name)), None)
@@ -114,6 +124,8 @@ class HeadReader:
     def _read(self) -> RequestHead | None:
         if self._held and not 0x41 <= self._held[0] <= 0x5A:
             raise _Bad("not-http", "what came is not an HTTP request")
+        if not self._lines and (raw := self._clean()):
+            return _head(raw[:-4].split(b"\r\n"), raw)
         while (end := self._held.find(b"\n", self._scanned)) >= 0:
             self._check_size(end + 1)
             if line := self._line(end):
@@ -125,6 +137,17 @@ class HeadReader:
         self._scanned = len(self._held)
         self._check_size(self._scanned)
         return None
+
+    def _clean(self) -> bytes:
+        """A small head that came in one piece and is right, as nearly all are."""
+        end = self._held.find(b"\r\n\r\n") + 4
+        if not 4 <= end <= MOST_LINE or not _CLEAN.fullmatch(self._held, 0, end):
+            return b""
+        raw = bytes(self._held[:end])
+        if raw.count(b"\r\n") > MOST_HEADERS:
+            return b""
+        del self._held[:end]
+        return raw
 
     def _line(self, end: int) -> bytes:
         line = bytes(self._held[self._at : end])
@@ -223,8 +246,11 @@ def _check_length(length: bytes | None, coding: bytes | None, version: str) -> N
 
 def tokens(headers: Headers, name: bytes) -> tuple[bytes, ...]:
     """The comma-separated words of a header, in lower case."""
-    values = b",".join(value for given, value in headers if given.lower() == name)
-    return tuple(word for part in values.lower().split(b",") if (word := part.strip(b" \t")))
+    values = [value for given, value in headers if given.lower() == name]
+    if not values:
+        return ()
+    parts = b",".join(values).lower().split(b",")
+    return tuple(word for part in parts if (word := part.strip(b" \t")))
 
 
 def _split(method: str, target: str) -> tuple[Form, str, str, str, str]:
@@ -330,8 +356,9 @@ def forwarded(head: RequestHead, *, websocket: bool) -> Headers:
     Every other upgrade is left out rather than refused: Java and curl offer HTTP/2 in each plain
     request, and go on without it when nobody takes the offer up.
     """
+    said = {b"host": _host_value(head), b"transfer-encoding": b"chunked"}
     kept = tuple(
-        (name, _host_value(head) if name.lower() == b"host" else value)
+        (name, said.get(name.lower(), value))
         for name, value in head.headers
         if name.lower() not in _OF_THE_HOP
     )
@@ -343,7 +370,7 @@ def forwarded(head: RequestHead, *, websocket: bool) -> Headers:
     return (*(h for h in kept if h[0].lower() not in (*dropped, b"connection")), *connection)
 
 
-def refusal(request: Request, decision: Decision, policy_hint: str, *, text: bool = False) -> bytes:
+def refusal(request: Request, decision: Decision, remedy: str = "", *, text: bool = False) -> bytes:
     """A whole 403: who refused, why, and what the person can do.
 
     The outer shape is the one in which model APIs report errors, so that agents show the message.
@@ -352,15 +379,14 @@ def refusal(request: Request, decision: Decision, policy_hint: str, *, text: boo
     rule = f" (rule {decision.rule!a} of {decision.layer or 'the policy'})" if decision.rule else ""
     message = (
         f"The network policy of this sandbox (ags) refused {wanted}: {decision.reason}{rule}. "
-        "This is not a network failure, and trying again will not help. "
-        f"{policy_hint}"
+        f"This is not a network failure{reasons.again(decision.reason)} {remedy}"
     ).rstrip()
     if text:
         return answer(403, "Forbidden", message + "\n", method=request.method)
     fields = {"type": "ags_policy_refusal", "message": message}
     fields |= {"refused_by": "ags network policy", "reason": decision.reason}
     fields |= {"request": wanted, "rule": decision.rule, "layer": decision.layer}
-    body = json.dumps({"type": "error", "error": {**fields, "remedy": policy_hint}}) + "\n"
+    body = json.dumps({"type": "error", "error": {**fields, "remedy": remedy}}) + "\n"
     return answer(403, "Forbidden", body, method=request.method, kind="application/json")
 
 

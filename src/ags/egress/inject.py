@@ -13,6 +13,7 @@ import json
 import re
 import string
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property, lru_cache
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from ags.egress.http import Header, Headers
@@ -47,6 +48,12 @@ class Placeholder:
     text: str
     own: str
     """The part that nothing else has in common with it, of letters that no encoding changes."""
+
+    @cached_property
+    def traces(self) -> frozenset[bytes]:
+        """What it looks like on the wire."""
+        own = self.own.encode()
+        return frozenset((own, *_base64_cores(own)))
 
 
 @frozen
@@ -88,9 +95,15 @@ class Swapped:
     """What goes up, and what must not come back."""
 
     headers: Headers
-    covered: tuple[Hidden, ...]
-    """Empty if no secret goes along."""
+    carried: tuple[tuple[Hidden, Hidden], ...]
+    """Each secret that goes along, and the value of the header it is in."""
     secret_ids: tuple[str, ...] = ()
+
+    @property
+    def covered(self) -> tuple[Hidden, ...]:
+        """All that may be an echo; empty if no secret goes along."""
+        found = {needle for secret, sent in self.carried for needle in echoes(secret, sent)}
+        return tuple(Hidden(needle) for needle in sorted(found, key=_longest_first))
 
 
 Lookup = Callable[[str], str | None]
@@ -221,7 +234,7 @@ def swap(
         return Misused("placeholder", found, "target")
     here = [i for i in injections if _belongs(i, request)]
     out: list[Header] = []
-    covered: set[bytes] = set()
+    carried: list[tuple[Hidden, Hidden]] = []
     used: list[str] = []
     for name, value in headers:
         injection = _injection(name, value, here, placeholders)
@@ -237,12 +250,21 @@ def swap(
         if filled is None or not _sendable(filled):
             return Misused("secret-unsendable", injection.secret_id, _where(name))
         out.append((name, Hidden(filled)))
-        covered |= echoes(secret, filled)
+        carried.append((Hidden(_bytes(secret)), Hidden(filled)))
         used.append(injection.secret_id)
     if not used:
         return Swapped(tuple(out), ())
-    hidden = tuple(Hidden(needle) for needle in sorted(covered, key=_longest_first))
-    return Swapped(_readable_answer(out), hidden, tuple(used))
+    return Swapped(_readable_answer(out), tuple(carried), tuple(used))
+
+
+def at_home(injections: Iterable[Injection], request: Request) -> frozenset[str]:
+    """The secrets that this host is sent anyway. In a body, their placeholders pass as they are.
+
+    An agent that has once printed its environment says it again in every later request to its
+    model; refused, it could never go on. The host learns nothing: a placeholder is worth nothing,
+    and what is in a body is never exchanged for the secret.
+    """
+    return frozenset(i.secret_id for i in injections if _belongs(i, request))
 
 
 def _belongs(injection: Injection, request: Request) -> bool:
@@ -275,7 +297,7 @@ def _fill(template: str, value: bytes, stands: Placeholder, secret: str) -> byte
     plain = _decoded(given) if basic else given
     if plain is None:
         return None
-    found = re.fullmatch(_pattern(inner, stands.text), plain, re.DOTALL)
+    found = _pattern(inner, stands.text).fullmatch(plain)
     if found is None or plain.count(stands.own.encode()) != 1:
         return None
     filled = found["before"] + _bytes(secret) + found["after"]
@@ -288,9 +310,11 @@ def _bytes(secret: str) -> bytes:
     return secret.encode("utf-8", "surrogateescape")
 
 
-def _pattern(inner: str, stands: str) -> bytes:
+@lru_cache(maxsize=256)
+def _pattern(inner: str, stands: str) -> re.Pattern[bytes]:
     before, _, after = (re.escape(part).replace(r"\*", ".*?") for part in inner.partition("{}"))
-    return f"(?P<before>{before}){re.escape(stands)}(?P<after>{after})".encode()
+    text = f"(?P<before>{before}){re.escape(stands)}(?P<after>{after})"
+    return re.compile(text.encode(), re.DOTALL)
 
 
 def _decoded(value: bytes) -> bytes | None:
@@ -316,10 +340,10 @@ def _readable_answer(headers: list[Header]) -> Headers:
     return (*kept, (b"Accept-Encoding", b"identity"))
 
 
-def echoes(secret: str, sent: bytes = b"") -> set[bytes]:
+def echoes(secret: str | bytes, sent: bytes = b"") -> set[bytes]:
     """How a secret may come back: as it is, escaped, encoded, or as the header that carried it."""
-    plain = _bytes(secret)
-    quoted = json.dumps(secret)[1:-1].encode()
+    plain = _bytes(secret) if isinstance(secret, str) else bytes(secret)
+    quoted = json.dumps(plain.decode("utf-8", "surrogateescape"))[1:-1].encode()
     forms = {plain, quoted, quoted.replace(b"/", b"\\/"), quote_from_bytes(plain, safe="").encode()}
     word = sent.rpartition(b" ")[2]
     if plain not in sent:
@@ -342,10 +366,35 @@ def _base64_cores(data: bytes) -> Iterable[bytes]:
 class Scanner:
     """Looks for placeholders in what goes up, in pieces of any size."""
 
-    def __init__(self, placeholders: Iterable[Placeholder]) -> None:
-        self._ids = {needle: p.secret_id for p in placeholders for needle in _traces(p)}
-        self._keep = max(map(len, self._ids), default=1) - 1
+    def __init__(
+        self, placeholders: Iterable[Placeholder], at_home: frozenset[str] = frozenset()
+    ) -> None:
+        self._placeholders = tuple(placeholders)
         self._tail = b""
+        self.at_home = at_home
+        """Secrets whose placeholder may be in a body: see `at_home`."""
+        self.passed: set[str] = set()
+        """Those that were."""
+
+    # Most requests have no body to look through.
+    @cached_property
+    def _ids(self) -> dict[bytes, str]:
+        return {needle: p.secret_id for p in self._placeholders for needle in p.traces}
+
+    @cached_property
+    def _keep(self) -> int:
+        return max(map(len, self._ids), default=1) - 1
+
+    @property
+    def idle(self) -> bool:
+        """There is nothing to look for."""
+        return not self._placeholders
+
+    def another(self) -> Scanner:
+        """For something else that goes up beside it; what passes is told here."""
+        made = Scanner(self._placeholders, self.at_home)
+        made.passed = self.passed
+        return made
 
     def look(self, data: bytes) -> str | None:
         """The secret whose placeholder is in here."""
@@ -359,12 +408,13 @@ class Scanner:
         """The same, with what came before: no placeholder slips through where pieces meet."""
         joined = self._tail + data
         self._tail = joined[-self._keep :] if self._keep else b""
-        return self.look(joined)
+        found = self.look(joined)
+        return self._abroad(joined) if found in self.at_home else found
 
-
-def _traces(stands: Placeholder) -> set[bytes]:
-    own = stands.own.encode()
-    return {own, *_base64_cores(own)}
+    def _abroad(self, data: bytes) -> str | None:
+        found = {self._ids[needle] for needle in self._ids if needle in data}
+        self.passed |= found & self.at_home
+        return next(iter(sorted(found - self.at_home)), None)
 
 
 class Redactor:
@@ -377,7 +427,15 @@ class Redactor:
         self._needles = sorted({bytes(n) for n in covered if n}, key=_longest_first)
         self._search = re.compile(b"|".join(map(re.escape, self._needles)))
         self._longest = max(map(len, self._needles), default=0)
+        self._firsts = bytes({needle[0] for needle in self._needles})
         self._held = b""
+
+    def another(self) -> Redactor:
+        """For another answer. To get ready costs more than to cover a short one."""
+        made = Redactor(())
+        made._needles, made._search, made._longest = self._needles, self._search, self._longest
+        made._firsts = self._firsts
+        return made
 
     def feed(self, data: bytes) -> bytes:
         if not self._needles:
@@ -393,7 +451,7 @@ class Redactor:
         return self._search.sub(_stars, data) if self._needles else data
 
     def headers(self, headers: Iterable[Header]) -> Headers:
-        return tuple((name, self.whole(value)) for name, value in headers)
+        return tuple((self.whole(name), self.whole(value)) for name, value in headers)
 
     def _pass(self, data: bytes, *, last: bool) -> bytes:
         out: list[bytes] = []
@@ -417,6 +475,9 @@ class Redactor:
     def _unfinished(self, data: bytes, at: int) -> int:
         """Where the first needle begins that the data ends within; its end if there is none."""
         first = max(at, len(data) - self._longest + 1)
+        tail = data[first:]
+        if len(tail.translate(None, self._firsts)) == len(tail):
+            return len(data)
         return min((_start(data, needle, first) for needle in self._needles), default=len(data))
 
 

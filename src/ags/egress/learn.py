@@ -72,6 +72,8 @@ def _pattern(path: str) -> str:
 
 
 def _unmendable(request: Request, reason: str) -> str:
+    if reason == "address":
+        return "an address, and not a name; `ags policy add` takes it if you mean it"
     if reason not in MENDABLE:
         return meaning(reason)
     if address_of(request.host) is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ags.config.load import read
@@ -18,30 +19,39 @@ FILE_NAME = "policy.yaml"
 KEYS = ("services", "domains", "deny", "ask", "upstreams", "host_services")
 NARROWING_KEYS = ("services", "domains", "deny", "ask")
 
-_OTHER_FILE = "`--policy PATH` uses another file"
+_OTHER_FILE = "correct it or move it away; `--policy PATH` uses another file"
 
 
 def load(file: Path, name: str, home: Path, narrows: bool = False) -> Layer:
     """The layer in this file. A file that is missing, unreadable or empty is an error."""
+    return parse(text_of(file), file, name, home, narrows)
+
+
+def text_of(file: Path) -> str:
+    """What the file says, if nobody else can have written it."""
+    with _of_a_policy():
+        return read(file)
+
+
+@contextlib.contextmanager
+def _of_a_policy() -> Iterator[None]:
+    """These are read like settings, and are none to whoever reads the error."""
     try:
-        text = read(file)
+        yield
     except ConfigError as error:
-        if isinstance(error.__cause__, OSError):
-            raise ConfigError(file, None, "", error.cause, _OTHER_FILE) from error
+        error.what = "read the policy"
+        if isinstance(error.__cause__, OSError | UnicodeError) or not error.hint:
+            error.hint = error.hint if error.line else _OTHER_FILE
         raise
-    return parse(text, file, name, home, narrows)
-
-
-def load_or_close(file: Path, name: str, home: Path) -> tuple[Layer, ConfigError | None]:
-    """As `load`; in place of an error, a layer that lets nothing out, and the error to show."""
-    try:
-        return load(file, name, home), None
-    except ConfigError as error:
-        return Layer(name, broken=str(error)), error
 
 
 def parse(text: str, file: object, name: str, home: Path, narrows: bool = False) -> Layer:
     """The layer that this text means. `file` only tells where it came from."""
+    with _of_a_policy():
+        return _parsed(text, file, name, home, narrows)
+
+
+def _parsed(text: str, file: object, name: str, home: Path, narrows: bool) -> Layer:
     document = read_document(text, file)
     if document.value is None or document.value == {}:
         hint = "`services:` and `domains:` list what may be reached; see README"

@@ -9,8 +9,9 @@ repository's) adds denials and may list what of the rest it keeps; it never open
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property, wraps
 from pathlib import Path
 
 from ags.egress.hosts import HOST_NAME, BadHost, address_of, canonical_host, is_public_name
@@ -20,6 +21,7 @@ from ags.errors import AgsError
 from ags.frozen import frozen
 
 DEFAULT_SCHEMES: dict[int, Scheme] = {443: "tls", 80: "http"}
+MOST_KNOWN = 1024
 _STRICTEST_FIRST: tuple[Scheme, ...] = ("tls", "http", "raw")
 # Refusals that a person can lift with a grant, the nearest miss last.
 _MISSES = ("not-listed", "port", "protocol", "method", "path")
@@ -118,6 +120,11 @@ class Policy:
     secrets: frozenset[tuple[str, int]] = frozenset()
     """Hosts and ports that are sent a secret: their TLS is ended by the fence."""
 
+    @cached_property
+    def decided(self) -> dict[tuple[str, int, Scheme], Decision]:
+        """Of this very policy, and gone with it."""
+        return {}
+
     @property
     def ask(self) -> bool:
         said = [layer.ask for layer in self.layers if layer.ask is not None]
@@ -133,11 +140,16 @@ class Policy:
 
     def scheme(self, host: str, port: int) -> Scheme:
         """How a connection to this port is to be read: by the strictest rule for this host."""
-        if host == HOST_NAME:
-            return "raw"
-        found = {rule.scheme(port) for _, rule in _allowing(self, host) if port in rule.ports}
-        usual = DEFAULT_SCHEMES.get(port, "raw")
-        return next((scheme for scheme in _STRICTEST_FIRST if scheme in found), usual)
+        known = self._schemes
+        if (scheme := known.get((host, port))) is None:
+            if len(known) >= MOST_KNOWN:
+                known.clear()
+            scheme = known[host, port] = _scheme(self, host, port)
+        return scheme
+
+    @cached_property
+    def _schemes(self) -> dict[tuple[str, int], Scheme]:
+        return {}
 
     def looks_inside(self, host: str) -> bool:
         """Whether methods or paths matter for this host, and with them `paths.override`."""
@@ -171,6 +183,27 @@ def fill(layer: Layer, found: Mapping[str, tuple[Rule, ...]]) -> Layer:
     return replace(layer, allow=(*layer.allow, *rules), pending=left)
 
 
+Judge = Callable[[Policy, Request], Decision]
+
+
+def _remembered(judge: Judge) -> Judge:
+    """What was decided of whole connections: a program dials the same few hosts again and again."""
+
+    @wraps(judge)
+    def remembering(policy: Policy, request: Request) -> Decision:
+        if request.method is not None or request.path is not None:
+            return judge(policy, request)
+        known, wanted = policy.decided, (request.host, request.port, request.scheme)
+        if (decision := known.get(wanted)) is None:
+            if len(known) >= MOST_KNOWN:
+                known.clear()
+            decision = known[wanted] = judge(policy, request)
+        return decision
+
+    return remembering
+
+
+@_remembered
 def decide(policy: Policy, request: Request) -> Decision:
     """Whether this goes out. A connection whose method is not known yet is judged by the rest."""
     refusal = _closed(policy) or _malformed(request) or _denied(policy, request)
@@ -348,6 +381,14 @@ def _path_fits(rule: Rule, path: str, denial: bool) -> bool:
     if normal is None:
         return denial
     return any(path_matches(pattern, normal, denial) for pattern in rule.paths)
+
+
+def _scheme(policy: Policy, host: str, port: int) -> Scheme:
+    if host == HOST_NAME:
+        return "raw"
+    found = {rule.scheme(port) for _, rule in _allowing(policy, host) if port in rule.ports}
+    usual = DEFAULT_SCHEMES.get(port, "raw")
+    return next((scheme for scheme in _STRICTEST_FIRST if scheme in found), usual)
 
 
 def _opening(policy: Policy) -> Iterator[Layer]:

@@ -53,3 +53,5 @@ async def run(pumps: tuple[Pump, Pump], over: Callable[[], bool], silent: float)
     finally:
         for task in waiting:
             task.cancel()
+        # Nobody may still wait for a socket that is closed next: its number is soon another's.
+        await asyncio.gather(*waiting, return_exceptions=True)

@@ -1,7 +1,7 @@
 """Which hosts the person's own package tools use: read from their settings, never from ours.
 
 Settings in the workspace are not looked at: the agent can write them. Where the person has none,
-the caller runs the tool's own question (`QUESTIONS`) outside and passes what it `answered`.
+`tools` asks the tool itself. Where files are kept apart from the index, `indexes` learns where.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import configparser
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from ags.egress.model import Scheme
 from ags.egress.policy import Rule
@@ -21,12 +21,13 @@ from ags.frozen import frozen
 MAX_SETTINGS = 1 << 20
 READING = ("GET", "HEAD")
 
-QUESTIONS: dict[str, tuple[str, ...]] = {
-    "npm": ("npm", "config", "get", "registry"),
-    "pip": ("pip", "help", "install"),
-    "apt": ("apt-get", "indextargets", "--format", "$(REPO_URI)"),
+_PIP_HELP = ("help", "install")
+QUESTIONS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "npm": (("npm", "config", "get", "registry"),),
+    "pip": (("pip", *_PIP_HELP), ("pip3", *_PIP_HELP), ("python3", "-m", "pip", *_PIP_HELP)),
+    "apt": (("apt-get", "indextargets", "--format", "$(REPO_URI)"),),
 }
-"""What the caller runs, outside and in an empty folder, to learn a tool's own default."""
+"""What `tools` runs to learn a tool's own default; the first of them that there is."""
 
 _SCHEMES: dict[str, tuple[Scheme, int]] = {"https": ("tls", 443), "http": ("http", 80)}
 _PIP_KEYS = ("index-url", "extra-index-url", "find-links")
@@ -41,6 +42,8 @@ class Found:
 
     rules: tuple[Rule, ...] = ()
     skipped: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+    """Those that the rules are for."""
 
 
 def read_settings(
@@ -98,13 +101,21 @@ def rules_for(addresses: Iterable[str]) -> Found:
     """One rule for each host and port, for reading only."""
     rules: dict[Rule, None] = {}
     skipped: dict[str, None] = {}
+    used: dict[str, None] = {}
     for address in addresses:
         try:
             rules[_rule(address)] = None
+            used[_bare(address)] = None
         except (AgsError, ValueError) as error:
             cause = error.cause if isinstance(error, AgsError) else "it is not an address"
             skipped[cause] = None
-    return Found(tuple(rules), tuple(skipped))
+    return Found(tuple(rules), tuple(skipped), tuple(used))
+
+
+def _bare(address: str) -> str:
+    """Without a name, a password or a token in it."""
+    parts = urlsplit(address)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def npm_addresses(text: str, environ: Mapping[str, str]) -> list[str]:

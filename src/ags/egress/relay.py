@@ -8,7 +8,9 @@ import fcntl
 import os
 import socket
 from collections.abc import Callable
+from functools import partial
 
+from ags.egress.ready import Ready
 from ags.frozen import frozen
 from ags.model import KIB
 
@@ -96,6 +98,7 @@ class _Way:
         target: socket.socket,
         most: int | None,
         ended: Callable[[str], None],
+        ready: Ready | None,
     ) -> None:
         self.moved = 0
         self.over = False
@@ -103,6 +106,7 @@ class _Way:
         self.last = 0.0
         """When something could be moved."""
         self._loop = asyncio.get_running_loop()
+        self._ready: Ready = ready or self._loop
         self._source, self._target = source, target
         # The loop is given numbers: for a socket it makes up a text that tells of it, each time.
         self._from, self._to = source.fileno(), target.fileno()
@@ -111,11 +115,11 @@ class _Way:
         self._waiting = 0
 
     def start(self) -> None:
-        self._loop.add_reader(self._from, self._guarded, self._move)
+        self._ready.add_reader(self._from, partial(self._guarded, self._move))
 
     def close(self) -> None:
-        self._loop.remove_reader(self._from)
-        self._loop.remove_writer(self._to)
+        self._ready.remove_reader(self._from)
+        self._ready.remove_writer(self._to)
         self._vessel.close()
 
     def _guarded(self, step: Callable[[], None]) -> None:
@@ -139,8 +143,8 @@ class _Way:
                 self._finish()
                 return
             if not self._drained():
-                self._loop.remove_reader(self._from)
-                self._loop.add_writer(self._to, self._guarded, self._resume)
+                self._ready.remove_reader(self._from)
+                self._ready.add_writer(self._to, partial(self._guarded, self._resume))
                 return
             if came < PIECE:  # most likely that was all
                 return
@@ -148,7 +152,7 @@ class _Way:
 
     def _resume(self) -> None:
         if self._drained():
-            self._loop.remove_writer(self._to)
+            self._ready.remove_writer(self._to)
             self._widen()
             self.start()
 
@@ -172,7 +176,7 @@ class _Way:
                 self._vessel = _Pipe(self._source, self._target)
 
     def _finish(self) -> None:
-        self._loop.remove_reader(self._from)
+        self._ready.remove_reader(self._from)
         with contextlib.suppress(OSError):
             self._target.shutdown(socket.SHUT_WR)
         self.over = True
@@ -188,24 +192,23 @@ class _Watch:
         self._ways, self._idle, self._ended = ways, idle, ended
         self._loop = asyncio.get_running_loop()
         self._begun = self._loop.time()
-        self._timer: asyncio.TimerHandle | None = None
-        self._look()
+        self._timer = None if idle is None else self._loop.call_later(idle, self._look)
 
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
     def _look(self) -> None:
-        if self._idle is None:
-            return
-        due = max(self._begun, *(way.last for way in self._ways)) + self._idle
-        if self._timer is not None and due <= self._loop.time():
+        due = max(self._begun, *(way.last for way in self._ways)) + (self._idle or 0)
+        if due <= self._loop.time():
             self._ended("nothing came for too long")
         else:
             self._timer = self._loop.call_at(due, self._look)
 
 
-async def relay(inner: socket.socket, outer: socket.socket, budget: Budget) -> Counted:
+async def relay(
+    inner: socket.socket, outer: socket.socket, budget: Budget, ready: Ready | None = None
+) -> Counted:
     """Until both sides have ended or one has failed. Both sockets stay the caller's to close."""
     over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -213,8 +216,8 @@ async def relay(inner: socket.socket, outer: socket.socket, budget: Budget) -> C
         if not over.done() and (cut or (up.over and down.over)):
             over.set_result(cut)
 
-    up = _Way(inner, outer, budget.bytes, ended)
-    down = _Way(outer, inner, budget.bytes, ended)
+    up = _Way(inner, outer, budget.bytes, ended, ready)
+    down = _Way(outer, inner, budget.bytes, ended, ready)
     watch = _Watch((up, down), budget.idle, ended)
     try:
         up.start()

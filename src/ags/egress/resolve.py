@@ -7,10 +7,12 @@ whatever the policy says of it; one such answer spoils all, for the rest would b
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 
+from ags import proc
 from ags.egress.hosts import Address, address_of, canonical_host, special
 from ags.errors import AgsError
 from ags.frozen import frozen
@@ -23,6 +25,10 @@ DIAL_TIMEOUT = 20.0
 STAGGER = 0.25
 """Seconds an address has before the next is tried beside it."""
 MOST_DIALLED = 6
+
+
+CHOSEN = (None, "private", "unique local")
+"""Kinds of address that may be dialled where a rule names the very address."""
 
 
 class Unreachable(AgsError):
@@ -48,8 +54,13 @@ async def resolve(host: str, lookup: Lookup, fixed: str | None = None) -> tuple[
     """
     if fixed is not None:
         return (_parse(host, canonical_host(fixed)),)
-    literal = address_of(host)
-    found = (literal,) if literal else tuple(_parse(host, text) for text in await lookup(host))
+    if (literal := address_of(host)) is not None:
+        # Only a rule that names it leads here: an address of the person's own network is their
+        # choice, unlike one that a name turns out to have.
+        if special(literal) not in CHOSEN or own(literal):
+            _judge(host, literal)
+        return (literal,)
+    found = tuple(_parse(host, text) for text in await lookup(host))
     if not found:
         raise Unreachable(host, "unresolved", "there is no such name, or it has no address")
     for address in found:
@@ -108,6 +119,8 @@ async def system_lookup(name: str) -> Sequence[str]:
 
 async def dial(addresses: Sequence[Address], port: int, timeout: float = DIAL_TIMEOUT) -> Dialled:
     """Connect to the first that answers, the families in turn; a slow one is not waited for."""
+    if len(addresses) == 1:
+        return await _dial_one(addresses[0], port, timeout)
     waiting = list(_in_turn(addresses))[:MOST_DIALLED]
     running: set[asyncio.Task[Dialled]] = set()
     failed: list[BaseException] = []
@@ -129,6 +142,15 @@ async def dial(addresses: Sequence[Address], port: int, timeout: float = DIAL_TI
     raise _failure(addresses, port, _reason(failed))
 
 
+async def _dial_one(address: Address, port: int, timeout: float) -> Dialled:
+    try:
+        return await _connect(address, port, timeout)
+    except TimeoutError as error:
+        raise _failure((address,), port, f"no answer for {timeout:g} s") from error
+    except OSError as error:
+        raise _failure((address,), port, _reason((error,))) from error
+
+
 def _in_turn(addresses: Sequence[Address]) -> Sequence[Address]:
     """The resolver's order within a family; its first family first."""
     first = [one for one in addresses if one.version == addresses[0].version]
@@ -138,16 +160,28 @@ def _in_turn(addresses: Sequence[Address]) -> Sequence[Address]:
     return [*paired, *first[shorter:], *other[shorter:]]
 
 
-async def _connect(address: Address, port: int) -> Dialled:
-    made = socket.socket(_family(address), socket.SOCK_STREAM)
+async def _connect(address: Address, port: int, timeout: float | None = None) -> Dialled:
+    made = socket.socket(_family(address), socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
-        made.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(made, (str(address), port))
+        where = (str(address), port)
+        # The first call only begins. Within this machine, a second finds it done.
+        if _under_way(made, where) and _under_way(made, where):
+            async with asyncio.timeout(timeout):
+                await proc.writable(made.fileno())
+                while _under_way(made, where):
+                    await proc.writable(made.fileno())
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except BaseException:
         made.close()
         raise
     return Dialled(made, address)
+
+
+def _under_way(made: socket.socket, where: tuple[str, int]) -> bool:
+    number = made.connect_ex(where)
+    if number not in (0, errno.EISCONN, errno.EINPROGRESS, errno.EALREADY):
+        raise OSError(number, os.strerror(number))
+    return number in (errno.EINPROGRESS, errno.EALREADY)
 
 
 def _first(done: set[asyncio.Task[Dialled]], failed: list[BaseException]) -> Dialled | None:

@@ -16,13 +16,13 @@ from ags.errors import AgsError
 
 RULE_KEYS = ("host", "ports", "protocol", "methods", "paths")
 
-# A literal in one of these names this machine, our own pool or nobody; a private one may be meant.
-_NEVER_MEANT = frozenset(
-    (
-        "benchmark", "broadcast", "compatible", "discard", "link-local", "loopback", "mapped",
-        "metadata", "multicast", "NAT64", "this network", "translated", "unspecified",
-    )
-)  # fmt: skip
+# Who lists an address of their own network means it; it is dialled unless it is this machine's.
+_MAY_BE_MEANT = frozenset(("private", "unique local"))
+_THIS_MACHINE = frozenset(("loopback", "this network", "unspecified"))
+
+
+FENCE_PORTS = (53, 3128)
+_TAKEN = "where the fence itself answers, to names and as a proxy; it cannot be opened"
 
 
 def parse_domain(written: str, subject: object = None, denial: bool = False) -> Rule:
@@ -31,6 +31,8 @@ def parse_domain(written: str, subject: object = None, denial: bool = False) -> 
     try:
         if port == 0 or port > 0xFFFF:
             raise AgsError("use this domain", cause="a port is from 1 to 65535")
+        if port in FENCE_PORTS and not denial:
+            raise AgsError("use this domain", cause=f"port {port} is {_TAKEN}")
         ports = (port,) if port > 0 else () if denial else (443, 80)
         return Rule(judged_host(host, denial), ports)
     except AgsError as error:
@@ -72,10 +74,12 @@ def _meant(host: str) -> str:
     if address is None and "." not in host:
         raise AgsError("use this host", cause="a name without a dot is not resolved inside")
     kind = special(address) if address else None
-    if kind in _NEVER_MEANT:
-        hint = "for a service of this machine, use `host_services:`"
-        raise AgsError("use this host", cause=f"{host} is never reached ({kind})", hint=hint)
-    return host
+    if kind is None or kind in _MAY_BE_MEANT:
+        return host
+    hint = "if it is meant to be, give it a name under `upstreams:`, and list that name"
+    if kind in _THIS_MACHINE:
+        hint = "for a service of this machine, list its port under `host_services:`"
+    raise AgsError("use this host", cause=f"{host} is never reached ({kind})", hint=hint)
 
 
 def rules_in(node: Node, denial: bool) -> tuple[Rule, ...]:
@@ -98,6 +102,8 @@ def rule_of(given: dict[str, Node], host: str, denial: bool = False) -> Rule:
     if protocol and not denial:
         usual = {"tls": (443,), "http": (80,), "raw": ()}[protocol]
     ports = ports_in(given["ports"]) if "ports" in given else usual
+    if not denial and (taken := [port for port in ports if port in FENCE_PORTS]):
+        raise given["ports"].error(f"port {taken[0]} is {_TAKEN}")
     if not ports and not denial:
         raise given["protocol"].error("raw needs `ports:`")
     methods = _methods(given["methods"]) if "methods" in given else ()

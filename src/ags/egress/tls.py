@@ -6,10 +6,8 @@ that is meant for inside (`bundle`, `truststore`, `environment`) is made from it
 
 from __future__ import annotations
 
-import base64
 import binascii
 import hashlib
-import ipaddress
 import os
 import re
 import ssl
@@ -20,11 +18,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from ags.egress import certificate
+from ags.egress.certificate import Term
 from ags.errors import AgsError
 
 PROTOCOLS = ["http/1.1"]
@@ -83,17 +81,17 @@ class Authority:
         self._clock = clock
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._leaf_key = ec.generate_private_key(ec.SECP256R1())
-        self._certificate = _authority(self._key, run, clock())
+        # Two CAs of one name with different keys confuse whoever looks an issuer up by its name.
+        self._name = f"ags {run[:24]} {os.urandom(8).hex()}"
+        begin = clock()
+        self._last = begin + LIFETIME
+        self.der = certificate.authority(self._name, self._key, Term(begin - BEHIND, self._last))
         self._leaves: OrderedDict[str, tuple[datetime, ssl.SSLContext]] = OrderedDict()
-
-    @property
-    def der(self) -> bytes:
-        return self._certificate.public_bytes(serialization.Encoding.DER)
 
     @property
     def certificate(self) -> bytes:
         """As PEM, without the key: this is what goes inside."""
-        return self._certificate.public_bytes(serialization.Encoding.PEM)
+        return ssl.DER_cert_to_PEM_cert(self.der).encode()
 
     def leaf(self, host: str) -> ssl.SSLContext:
         """To speak to programs inside as `host`, which is in its canonical form."""
@@ -117,94 +115,31 @@ class Authority:
         return _java((*roots(system, extra), self.der))
 
     def _make(self, host: str, now: datetime) -> tuple[datetime, ssl.SSLContext]:
-        last = self._certificate.not_valid_after_utc
-        if now >= last:
+        if now >= self._last:
             hint = "restart the run"
             raise AgsError(
                 "vouch for a host", subject=host, cause="the run's CA is over", hint=hint
             )
-        end = min(now + LEAF_LIFETIME, last)
-        context = _server_side(self._signed(host, now, end), self._leaf_key)
+        end = min(now + LEAF_LIFETIME, self._last)
+        term = Term(now - BEHIND, end)
+        made = certificate.leaf(host, self._leaf_key, term, self._name, self._key)
         # One that ends with the CA has nothing to gain from being made anew.
-        return (last if end == last else end - RENEW), context
-
-    def _signed(self, host: str, now: datetime, end: datetime) -> x509.Certificate:
-        authority = self._key.public_key()
-        common = host if len(host) <= 64 else "ags"
-        builder = _builder(common, self._certificate.subject, self._leaf_key, now, end)
-        for extension, critical in (
-            (x509.BasicConstraints(ca=False, path_length=None), True),
-            (_usage(sign=False), True),
-            (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
-            (x509.SubjectAlternativeName([_general_name(host)]), False),
-            (x509.AuthorityKeyIdentifier.from_issuer_public_key(authority), False),
-        ):
-            builder = builder.add_extension(extension, critical=critical)
-        return builder.sign(self._key, hashes.SHA256())
+        until = self._last if end == self._last else end - RENEW
+        return until, _server_side(made, self._leaf_key)
 
 
-def _authority(key: ec.EllipticCurvePrivateKey, run: str, now: datetime) -> x509.Certificate:
-    # Two CAs of one name with different keys confuse whoever looks an issuer up by its name.
-    name = x509.Name(
-        [x509.NameAttribute(NameOID.COMMON_NAME, f"ags {run[:24]} {os.urandom(8).hex()}")]
-    )
-    builder = _builder("", name, key, now, now + LIFETIME).subject_name(name)
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    builder = builder.add_extension(_usage(sign=True), critical=True)
-    return builder.sign(key, hashes.SHA256())
-
-
-def _builder(
-    common: str,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
-    now: datetime,
-    end: datetime,
-) -> x509.CertificateBuilder:
-    builder = x509.CertificateBuilder(
-        issuer_name=issuer,
-        public_key=key.public_key(),
-        serial_number=x509.random_serial_number(),
-        not_valid_before=now - BEHIND,
-        not_valid_after=end,
-    )
-    if common:
-        named = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
-        builder = builder.subject_name(named)
-    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    return builder.add_extension(identifier, critical=False)
-
-
-def _usage(*, sign: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not sign,
-        key_cert_sign=sign,
-        crl_sign=sign,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _general_name(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
-
-
-def _server_side(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> ssl.SSLContext:
+def _server_side(der: bytes, key: ec.EllipticCurvePrivateKey) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(PROTOCOLS)
-    chain = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    ) + certificate.public_bytes(serialization.Encoding.PEM)
+    chain = (
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + ssl.DER_cert_to_PEM_cert(der).encode()
+    )
     # The ssl module takes keys from files only. This one is in memory and has no name.
     fd = os.memfd_create("ags-leaf", os.MFD_CLOEXEC)
     with open(fd, "wb") as file:
@@ -214,17 +149,36 @@ def _server_side(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey)
     return context
 
 
+class Upstream(ssl.SSLContext):
+    """Reads its roots when it first speaks to somebody: all of a system's take tens of
+    milliseconds and a megabyte, and many a run never needs them."""
+
+    unread: tuple[bytes, ...] = ()
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        if self.unread:
+            self.load_verify_locations(cadata=b"".join(self.unread))
+            self.unread = ()
+        return super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
+
+
 def upstream(trusted: Iterable[bytes]) -> ssl.SSLContext:
     """To speak to the real host: its certificate and its name are verified. Roots are DER.
 
-    Reading all roots takes tens of milliseconds; make it once.
+    Make it once for all hosts.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies certificate and name
+    context = Upstream(ssl.PROTOCOL_TLS_CLIENT)  # verifies certificate and name
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.hostname_checks_common_name = False
     context.set_alpn_protocols(PROTOCOLS)
-    if given := b"".join(trusted):
-        context.load_verify_locations(cadata=given)
+    context.unread = tuple(trusted)
     return context
 
 
@@ -251,7 +205,7 @@ def certificates(pem: bytes, subject: object = None) -> tuple[bytes, ...]:
     """The certificates in a PEM text, as DER. What else it holds, such as a key, stays there."""
     try:
         found = tuple(
-            base64.b64decode(b"".join(block.split()), validate=True)
+            binascii.a2b_base64(block.translate(None, b" \t\r\n"), strict_mode=True)
             for block in re.findall(_BLOCK, pem)
         )
     except binascii.Error:
@@ -267,8 +221,8 @@ def roots(system: Sequence[bytes], extra: Iterable[bytes] = ()) -> tuple[bytes, 
     added = [der for pem in extra for der in certificates(pem, "extra CA")]
     for der in added:
         try:
-            x509.load_der_x509_certificate(der)
-        except ValueError:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=der)
+        except ssl.SSLError:
             cause = "one of them is no certificate"
             raise AgsError("read trusted CAs", subject="extra CA", cause=cause) from None
     return tuple(dict.fromkeys((*system, *added)))
@@ -306,15 +260,26 @@ class Session:
     After every call, `pending` has what must go to the peer; after an error too (an alert).
     """
 
-    def __init__(self, context: ssl.SSLContext, host: str | None = None) -> None:
-        """With a host it is the client's side, and that is who the peer must be."""
+    def __init__(
+        self,
+        context: ssl.SSLContext,
+        host: str | None = None,
+        earlier: ssl.SSLSession | None = None,
+    ) -> None:
+        """With a host it is the client's side, and that is who the peer must be. `earlier` is of a
+        connection to the same host and by the same context, whose keys are gone on with."""
         self.host = host
+        self.context = context
         self.ready = False
         self.ended = False
         """The peer said that it is done; we may still have something to say."""
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(
-            self._incoming, self._outgoing, server_side=host is None, server_hostname=host
+            self._incoming,
+            self._outgoing,
+            server_side=host is None,
+            server_hostname=host,
+            session=earlier,
         )
         self._shake()
 
@@ -322,6 +287,11 @@ class Session:
     def protocol(self) -> str | None:
         """What both sides agreed to speak (ALPN)."""
         return self._tls.selected_alpn_protocol()
+
+    @property
+    def resumable(self) -> ssl.SSLSession | None:
+        """For the next connection to the same host."""
+        return self._tls.session
 
     def receive(self, data: bytes) -> bytes:
         """What the peer sent; returns what it says. No bytes at all mean that it went away."""

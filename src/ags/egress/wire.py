@@ -7,6 +7,7 @@ what comes out. Time is the caller's to limit, size is limited here.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterator
 from typing import Literal
 
@@ -26,6 +27,8 @@ _ENCRYPTED = frozenset((0xFE0D, 0xFD00, 0xFFCE))
 _RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
 """What a server puts where its random bytes would be, to ask for a second hello."""
 _METHOD = re.compile(rb"[A-Z][A-Z-]*")
+_EXTENSION = struct.Struct("!HH")
+_BEYOND = "a length in the TLS hello points beyond its end"
 
 
 @frozen
@@ -135,7 +138,7 @@ class _Cursor:
 
     def take(self, count: int) -> bytes:
         if self._at + count > len(self._data):
-            raise _Bad("hello-malformed", "a length in the TLS hello points beyond its end")
+            raise _Bad("hello-malformed", _BEYOND)
         self._at += count
         return self._data[self._at - count : self._at]
 
@@ -168,17 +171,28 @@ def _parse(raw: bytes) -> Hello:
 
 
 def _extensions(cursor: _Cursor) -> dict[int, bytes]:
-    inner = _Cursor(cursor.block(2) if cursor else b"")
+    inner = cursor.block(2) if cursor else b""
     if cursor:
         raise _Bad("hello-malformed", "bytes follow the end of the TLS hello")
     found: dict[int, bytes] = {}
-    while inner:
-        kind, value = inner.number(2), inner.block(2)
+    for kind, value in _pairs(inner):
         if kind in found:
             reason = "sni-several" if kind == _SERVER_NAME else "hello-malformed"
             raise _Bad(reason, "the TLS hello says the same thing twice")
         found[kind] = value
     return found
+
+
+def _pairs(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """By hand, not by a cursor: a browser's hello has dozens."""
+    at, end = 0, len(data)
+    while at < end:
+        start = at + _EXTENSION.size
+        kind, length = _EXTENSION.unpack_from(data, at) if start <= end else (0, end)
+        at = start + length
+        if at > end:
+            raise _Bad("hello-malformed", _BEYOND)
+        yield kind, data[start:at]
 
 
 def _whole(data: bytes, size: int) -> _Cursor:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from ags import records, secrets
+from ags import clients, records, secrets
 from ags.config.schema import SecretConfig
 from ags.egress import inject
 from ags.egress.inject import Injection, Placeholder
@@ -22,8 +23,8 @@ from ags.secrets import FromCommand, FromEnvironment, FromFile, FromStore, Secre
 
 KEY_FILE = "placeholder.key"
 KEY_BYTES = 32
-FOLDER = "secrets"
-"""Below AGS_HOME, what `ags secret` keeps."""
+FOLDER = clients.SECRETS
+"""Below AGS_HOME, what `ags secret` keeps for the person's own runs; `clients.secrets` for all."""
 
 
 @frozen
@@ -66,6 +67,8 @@ class Wiring:
     weakenings: tuple[Weakening, ...] = ()
     values: tuple[tuple[str, Secret], ...] = ()
     """By the secret's id, for the fence alone."""
+    left_out: tuple[str, ...] = ()
+    """Secrets of the person's settings that are not this client's."""
 
     @property
     def hosts(self) -> frozenset[tuple[str, int]]:
@@ -88,24 +91,94 @@ async def wire(
     environ: Mapping[str, str],
     ags_home: Path,
     client: str = "",
+    *,
+    own_settings: bool = False,
 ) -> Wiring:
     """Read every secret this run may need. One that cannot be had is an error.
 
-    What the settings say of a variable goes before what is known of the agent.
+    What the settings say of a variable goes before what is known of the agent. A client has what
+    was kept for it, what is exported, and all of settings that were named for the run or are its
+    own (`own_settings`). From the person's, files and commands are not for clients.
     """
-    chosen = tuple(configured)
-    taken = {each.env for each in chosen}
-    known = [key for key in AGENT_KEYS.get(agent, ()) if key.variable not in taken]
-    exported = [key for key in known if environ.get(key.variable)]
-    if not chosen and not exported:
-        return Wiring()
-    store = secrets.store(ags_home / FOLDER, environ)
-    found = [(each, await secrets.get(source_of(each), environ, store)) for each in chosen]
-    own = [
-        (_as_config(key), await secrets.get(FromEnvironment(key.variable), environ, store))
-        for key in exported
+    configured = tuple(configured)
+    store = secrets.store(clients.secrets(ags_home, client), environ, client)
+    kept = frozenset(name for name, _ in store.list())
+    shared = bool(client) and not own_settings
+    used = [each for each in configured if not shared or _is_for_clients(each, kept)]
+    keys = _keys(agent, configured, used, kept, environ, client)
+    left_out = tuple(each.name for each in configured if each not in used)
+    if not used and not keys:
+        return Wiring(left_out=left_out)
+    found = [(each, await secrets.get(source_of(each), environ, store)) for each in used]
+    own = [(_as_config(key), await secrets.get(source, environ, store)) for key, source in keys]
+    made = _wired([(each.name, each, value) for each, value in found], own, ags_home, client)
+    return replace(made, left_out=left_out)
+
+
+def _is_for_clients(config: SecretConfig, kept: frozenset[str]) -> bool:
+    match source_of(config):
+        case FromStore(name):
+            return name in kept
+        case FromEnvironment():
+            return True  # exported for this very call
+        case _:
+            return False
+
+
+def _keys(
+    agent: str,
+    configured: Iterable[SecretConfig],
+    used: Iterable[SecretConfig],
+    kept: frozenset[str],
+    environ: Mapping[str, str],
+    client: str,
+) -> list[tuple[Key, Source]]:
+    """The agent's own keys that there are, and where each comes from.
+
+    A client's own go before what is exported: its work must not be done in another's name.
+    """
+    known = AGENT_KEYS.get(agent, ())
+    # One that is left out is exported for the host that the settings name, and for no other.
+    named, wired = {each.env for each in configured}, {each.env for each in used}
+    stored: list[tuple[Key, Source]] = [
+        (key, FromStore(key.variable))
+        for key in known
+        if key.variable in kept and key.variable not in wired
     ]
-    return _wired([(each.name, each, value) for each, value in found], own, ags_home, client)
+    exported: list[tuple[Key, Source]] = [
+        (key, FromEnvironment(key.variable))
+        for key in known
+        if environ.get(key.variable) and key.variable not in named
+    ]
+    first, second = (stored, exported) if client else (exported, stored)
+    hosts = {key.host for key, _ in first}
+    return [*first, *(each for each in second if each[0].host not in hosts)]
+
+
+def renewed(old: Wiring, new: Wiring) -> tuple[Wiring, tuple[str, ...]]:
+    """The new values for what is inside already, and what they cannot change there.
+
+    Whoever runs inside keeps the placeholders it was given. One whose secret is gone is still known
+    and looked for where the secret went, to be refused there with the reason.
+    """
+    kept = {each.secret_id for each in old.placeholders}
+    there = {each.secret_id for each in new.injections}
+    gone = tuple(each for each in old.injections if each.secret_id not in there)
+    added = tuple(each for each in new.placeholders if each.secret_id not in kept)
+    notes = tuple(f"the secret {each.secret_id} is new: for runs from now on" for each in added)
+    if [name for name, _ in old.exposed] != [name for name, _ in new.exposed] or any(
+        value != dict(old.exposed)[name] for name, value in new.exposed
+    ):
+        notes += ('secrets with `deliver = "env"` stay as the run was given them',)
+    made = replace(
+        new,
+        injections=(*new.injections, *gone),
+        placeholders=(*old.placeholders, *added),
+        environment=old.environment,
+        exposed=old.exposed,
+        weakenings=old.weakenings,
+    )
+    return made, notes
 
 
 def source_of(config: SecretConfig) -> Source:

@@ -253,7 +253,7 @@ for way, host in WAYS[:2]:
         assert {seen.header("http2-settings") for seen in origin.requests} == {None}
 
 
-def test_a_websocket_goes_where_a_request_may(scene: Scene) -> None:
+def test_a_websocket_goes_where_something_may_be_sent(scene: Scene) -> None:
     ended = scene.attack(
         TALK
         + """
@@ -264,7 +264,7 @@ for way, host in WAYS[:2]:
         request = get("/ws", host, "Upgrade: websocket", "Connection: Upgrade", *key)
         tell(**{host: b"101 Switching" in say(talk, request, b"\\x82\\x80\\0\\0\\0\\0")})
 """,
-        "domains: [{host: api.example, methods: [GET]}, plain.example]",
+        "domains: [{host: api.example, methods: [GET, POST]}, plain.example]",
     )
     assert told(ended) == {"api.example": True, "plain.example": True}
 

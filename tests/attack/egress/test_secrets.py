@@ -187,7 +187,7 @@ def test_a_name_that_is_pointed_elsewhere_takes_no_secret_along(scene: Scene) ->
 def test_the_placeholder_anywhere_else_is_refused_and_reported(
     scene: Scene, origins: tuple[Origin, ...]
 ) -> None:
-    """In the target, any part of a body, a trailer or another's header; encoded or not."""
+    """In the target, another's body, a trailer or another's header; encoded or not."""
     ended = attack(
         scene,
         r"""
@@ -203,17 +203,19 @@ for host, talk in (("api.example", over), ("inside.example", lambda: over("insid
     tried(get(f"/x?key={KEY}", host, LAST))
     tried(get(f"/{KEY}/x", host, LAST))
     tried(get("/x?key=" + "".join(f"%{byte:02x}" for byte in key), host, LAST))
+    start = get("/up", host, "Transfer-Encoding: chunked", method="POST")
+    tried(start + chunk(b"x") + b"0\r\nX-Last: " + key + b"\r\n\r\n")
+    tried(get("/x", host, f"Authorization: Basic {coded}", LAST))
+    tried(get("/x", host, f"X-Data: {coded}", LAST))
+    if host == "api.example":
+        continue
     tried(post(host, b"a" * 100 + key))
     tried(post(host, key[:half] + key[half:]))
     body = post(host, key)
     tried(body[:-half], body[-half:])
     tried(*(body[at:at + 1] for at in range(len(body) - 20, len(body))), body[:0])
-    start = get("/up", host, "Transfer-Encoding: chunked", method="POST")
     tried(start + b"".join(chunk(key[at:at + 7]) for at in range(0, len(key), 7)) + b"0\r\n\r\n")
     tried(start, chunk(key[:half]), chunk(key[half:]) + b"0\r\n\r\n")
-    tried(start + chunk(b"x") + b"0\r\nX-Last: " + key + b"\r\n\r\n")
-    tried(get("/x", host, f"Authorization: Basic {coded}", LAST))
-    tried(get("/x", host, f"X-Data: {coded}", LAST))
     tried(post(host, coded.encode()))
 tell(key=KEY)
 """
@@ -224,7 +226,29 @@ tell(key=KEY)
     assert list(sent(origins)) == [("api.example", "x-api-key")]
     arrived = [visit.raw for origin in origins for visit in origin.visits]
     assert not any(stands.encode() in raw for raw in arrived)
-    assert ended.reasons.count("placeholder") >= 33
+    assert ended.reasons.count("placeholder") >= 27
+
+
+def test_the_placeholder_in_a_body_to_its_own_host_passes_as_it_is(
+    scene: Scene, origins: tuple[Origin, ...]
+) -> None:
+    """An agent that once printed its environment says it again in every request to its model."""
+    ended = attack(
+        scene,
+        """
+body = b"my environment: KEY=" + KEY.encode()
+for _ in range(2):
+    tell(heard=say(over(), post("api.example", body, f"x-api-key: {KEY}")).decode())
+tell(key=KEY)
+say(over("inside.example"), post("inside.example", body))
+""",
+    )
+    heard, stands = told(ended)["heard"], str(told(ended)["key"])
+    assert stands in heard, "it comes back as it was sent"
+    bodies = [seen.body.decode() for seen in scene.sites.api.requests]
+    assert bodies == [f"my environment: KEY={stands}"] * 2
+    assert list(sent(origins)) == [("api.example", "x-api-key")] * 2
+    assert ended.reasons == ["placeholder-passed", "placeholder"], "told once"
 
 
 def test_an_echo_of_the_secret_is_covered(scene: Scene) -> None:

@@ -217,7 +217,30 @@ class Engine(Shelf):
                 earlier = f"refs/ags/earlier/{held.run.id}/{held.run.left_at[:12]}"
                 await git.run(project, "update-ref", earlier, held.run.left_at)
             self._clear(held)
-            held.save(runs.moved(replace(held.run, notes=()), "queued", runs.now()))
+            anew = replace(held.run, notes=(), session="", answer="", turn=0, said=None)
+            held.save(runs.moved(anew, "queued", runs.now()))
+            self._supervise(held)
+            return held.run
+
+    async def tell(self, name: str, text: str) -> Run:
+        """Its next turn: in the same workspace, on the same branch, in the same conversation."""
+        _check_goal(text)
+        with runs.hold(self.run_dir(name)) as held:
+            what = "give it another turn"
+            self._check_separate(held.run, what)
+            if agent(held.run.agent).program is None:
+                cause = f"{held.run.agent} has no conversation to go on with"
+                raise AgsError(what, subject=name, cause=cause, hint=f"`ags restart {name}`")
+            run = await self._gather(held)
+            homes = self.ags_home / "home" / run.id
+            if run.workspace is None or not run.workspace.exists() or not homes.exists():
+                cause = "its workspace is gone"
+                raise AgsError(what, subject=name, cause=cause, hint=f"`ags restart {name}`")
+            if not run.session:
+                cause = "the agent never said which conversation it was in"
+                raise AgsError(what, subject=name, cause=cause, hint=f"`ags restart {name}`")
+            told = replace(run, notes=(), said=text, turn=run.turn + 1, answer="")
+            held.save(runs.moved(told, "queued", runs.now()))
             self._supervise(held)
             return held.run
 
@@ -341,7 +364,8 @@ class Engine(Shelf):
         self.notes.append(f"refs/ags of {run.name} stay in {run.project}: git has them locked")
 
     def _made_for(self, run: Run) -> tuple[tuple[Path, str], ...]:
-        return (self.ags_home / "worktrees", run.name), (self.ags_home / "git", run.id)
+        mine = ((self.ags_home / kind, run.id) for kind in ("git", "home"))
+        return (self.ags_home / "worktrees", run.name), *mine
 
     def _clear(self, held: Held) -> None:
         """The workspace and the private git directory, by the names that we gave them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path, PurePath, PurePosixPath
 
 from ags.frozen import frozen
@@ -75,6 +75,10 @@ class Spec:
     hostname: str = "ags"
     ptrace: bool = False
     network: Network | None = None
+    home: Bind | None = None
+    """A folder that is the run's home. Without one it is in memory, and gone afterwards."""
+    given: tuple[MountStep, ...] = ()
+    """What an agent has that is neither the system's nor the person's: its program, its orders."""
     weakenings: tuple[Weakening, ...] = ()
 
 
@@ -104,6 +108,7 @@ def _mounts(spec: Spec, host: Host) -> Iterator[MountStep]:
     # Parents first: a read-only folder must not cover a writable one below it, nor the reverse.
     yield from sorted(spec.binds, key=lambda bind: len(bind.target.parts))
     yield from spec.protections
+    yield from spec.given
     yield ReadOnly(PurePosixPath("/"))
 
 
@@ -127,7 +132,7 @@ def _etc(spec: Spec, host: Host) -> Iterator[MountStep]:
     yield Directory(etc)
     yield Text(
         etc / "passwd",
-        f"{who.name}:x:{who.uid}:{who.gid}:{who.name}:{_home(who)}:{shell}\n"
+        f"{who.name}:x:{who.uid}:{who.gid}:{who.name}:{home_of(who)}:{shell}\n"
         "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n".encode(),
     )
     yield Text(etc / "group", f"{who.name}:x:{who.gid}:\nnogroup:x:65534:\n".encode())
@@ -177,10 +182,15 @@ def _scratch(spec: Spec) -> Iterator[MountStep]:
     yield Tmpfs(PurePosixPath("/tmp"), spec.sizes.tmp, 0o1777)
     yield Directory(PurePosixPath("/var"))
     yield Link(PurePosixPath("/var/tmp"), "/tmp")
-    yield Tmpfs(_home(spec.identity), spec.sizes.home, 0o700)
+    home = home_of(spec.identity)
+    yield (
+        Tmpfs(home, spec.sizes.home, 0o700)
+        if spec.home is None
+        else replace(spec.home, target=home)
+    )
 
 
-def _home(who: Identity) -> PurePosixPath:
+def home_of(who: Identity) -> PurePosixPath:
     """At its own path, since toolchains remember theirs; the root is no home."""
     return PurePosixPath("/home/agent") if who.home == Path("/") else PurePosixPath(who.home)
 
@@ -188,7 +198,7 @@ def _home(who: Identity) -> PurePosixPath:
 def _environment(spec: Spec, host: Host) -> Iterator[tuple[str, str]]:
     who = spec.identity
     given = {
-        "HOME": str(_home(who)),
+        "HOME": str(home_of(who)),
         "USER": who.name,
         "LOGNAME": who.name,
         "SHELL": host.shell,

@@ -49,6 +49,12 @@ class Request:
     limits: Limits | None = None
     """Instead of those in the settings."""
     network: plan.Network | None = None
+    path: tuple[str, ...] = ()
+    """Folders that programs are looked for in first."""
+    home: Path | None = None
+    """A folder of ours that becomes its home."""
+    given: tuple[MountStep, ...] = ()
+    """See `plan.Spec`."""
     weakenings: tuple[Weakening, ...] = ()
     """Chosen elsewhere: such as a secret that goes inside."""
 
@@ -162,12 +168,14 @@ class Preparer:
                     *(step for folder in folders for step in folder.steps),
                     *request.git,
                 ),
-                path=(*self._tool_path(), *tools.path),
+                path=(*request.path, *self._tool_path(), *tools.path),
                 environment=self._environment(request, tools),
                 gitconfig=git.config_text(await git.identity(who.home) | GIT_INSIDE),
                 hostname=self.settings.sandbox.hostname,
                 ptrace=request.ptrace or self.settings.sandbox.ptrace,
                 network=request.network,
+                home=None if request.home is None else _judged(request.home),
+                given=request.given,
                 weakenings=(
                     *request.weakenings,
                     *weakenings,
@@ -378,7 +386,8 @@ def _source(mount: MountConfig, flag: str) -> Path | None:
     return source
 
 
-def _judged(root: Path, facts: os.stat_result) -> Bind:
+def _judged(root: Path, facts: os.stat_result | None = None) -> Bind:
+    facts = facts or os.stat(root, follow_symlinks=False)
     inode = (facts.st_dev, facts.st_ino)
     return Bind(root, PurePosixPath(root), writable=True, inode=inode)
 

@@ -90,8 +90,11 @@ def test_show_as_json_has_every_part_of_a_rule(desk: Desk) -> None:
 def test_an_agent_that_is_none_and_a_file_with_a_mistake_are_refused(desk: Desk) -> None:
     assert "one of: claude" in desk.refused("policy", "show", "--agent", "../claude")
     write(desk, "domains:\n  - a.example\n  - '*.com'\n")
-    for arguments in (("show",), ("check", "https://a.example"), ("reload",), ("add", "b.example")):
-        assert "policy.yaml:3" in desk.refused("policy", *arguments)
+    for arguments in (("show",), ("reload",), ("add", "b.example")):
+        said = desk.refused("policy", *arguments)
+        assert "policy.yaml:3" in said and said.startswith("ags: cannot read the policy")
+    checked = desk.ags("policy", "check", "https://a.example")
+    assert checked.code == 2 and "policy.yaml:3" in checked.err
 
 
 def test_add_and_remove_change_the_file_and_with_it_the_answer(desk: Desk) -> None:
@@ -156,7 +159,51 @@ def test_check_says_what_would_happen_and_by_which_rule(
             "https://a\tb.example", "https://[::1", "https://a..example", HOSTILE]
 )  # fmt: skip
 def test_what_is_no_url_is_refused(desk: Desk, url: str) -> None:
-    assert is_harmless(desk.refused("policy", "check", url))
+    said = desk.ags("policy", "check", url)
+    assert (said.code, said.out) == (2, "") and "\n  why: " in said.err
+    assert is_harmless(said.err)
+
+
+def test_what_is_no_method_is_refused(desk: Desk) -> None:
+    assert desk.ags("policy", "check", "--method", "GE T", "https://github.com/").code == 2
+    assert desk.ags("policy", "check", "--method", "HEAD", "https://github.com/").code == 0
+
+
+def test_who_adds_an_address_of_a_page_is_told_what_was_meant(desk: Desk) -> None:
+    said = desk.refused("policy", "add", "https://u:p@api.example:8443/v1?x")
+    assert "`ags policy add api.example:8443`" in said and "p@" not in said.split("\n", 1)[1]
+
+
+@pytest.mark.parametrize("word", ["dns.example:53", "proxy.example:3128"])
+def test_a_port_of_the_fence_itself_is_refused_before_any_run_is(desk: Desk, word: str) -> None:
+    assert "the fence itself" in desk.refused("policy", "add", word)
+    host, _, port = word.partition(":")
+    write(desk, f"domains:\n  - {{host: {host}, ports: [443, {port}]}}\n")
+    assert "policy.yaml:2" in desk.refused("policy", "show")
+    write(desk, f"domains: [{host}]\ndeny:\n  - {{host: {host}, ports: [{port}]}}\n")
+    assert desk.ags("policy", "show").code == 0
+
+
+@pytest.mark.parametrize("kind", ["folder", "link to nowhere", "open to all", "binary", "huge"])
+def test_a_file_that_cannot_be_read_is_told_with_a_way_on(desk: Desk, kind: str) -> None:
+    file = write(desk, "domains: [a.example]\n")
+    if kind == "open to all":
+        file.chmod(0o666)
+    elif kind == "binary":
+        file.write_bytes(b"\x00\xff\x7fELF")
+    elif kind == "huge":
+        file.write_text("#" * (3 << 20))
+    else:
+        file.unlink()
+        file.mkdir() if kind == "folder" else file.symlink_to("/nowhere/at/all")
+    for arguments in (("show",), ("add", "b.example"), ("remove", "a.example"), ("reload",)):
+        said = desk.refused("policy", *arguments)
+        assert said.startswith("ags: cannot read the policy") and "--config" not in said
+        assert kind == "binary" or "\n  try: " in said
+    project = ("--project", str(desk.project.folder))
+    refused = desk.ags("start", "-a", "shell", *project, "try", "true")
+    assert refused.code == 1 and "cannot read the policy" in refused.err
+    assert list(desk.state.glob("runs/*")) == []
 
 
 def test_the_log_shows_what_was_decided(desk: Desk) -> None:
@@ -188,7 +235,8 @@ def test_a_log_that_holds_anything_is_harmless(desk: Desk) -> None:
 def test_without_a_run_or_a_log_there_is_nothing_to_show(desk: Desk) -> None:
     assert "there are no runs yet" in desk.refused("policy", "log")
     desk.record()
-    assert desk.ags("policy", "log").out == ""
+    said = desk.ags("policy", "log")
+    assert said.out == "" and "asked for nothing" in said.err
     assert desk.ags("policy", "log", "-f", "fix-login").out == ""
     assert "whole, 0 lines" in desk.ags("policy", "log", "--verify", "fix-login").out
 

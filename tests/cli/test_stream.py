@@ -111,9 +111,19 @@ def test_a_refused_request_names_host_and_reason() -> None:
     assert line.startswith("── network: a.example:8080 GET /x") and "\x1b" not in line
 
 
+def test_tokens_and_their_price_are_one_line() -> None:
+    used = {"input": 10, "output": 5, "cost_usd": 0.02192}
+    assert rendered(("usage", used)) == ["── tokens: 10 input, 5 output, $0.0219"]
+    assert rendered(("usage", {"input": "ten", "output": None})) == []
+
+
+def test_only_calls_that_were_refused_are_told_as_hooks() -> None:
+    refused = {"tool": "Bash", "decision": "deny", "by": ["guard"], "reason": "it deletes all"}
+    assert rendered(("hook", refused)) == ["── Bash refused by guard: it deletes all"]
+    assert rendered(("hook", {"tool": "Bash", "decision": "allow", "by": []})) == []
+
+
 def test_kinds_without_a_form_of_their_own_are_one_line() -> None:
-    assert rendered(("usage", {"input": 10, "output": 5})) == ["── usage: input 10, output 5"]
-    assert rendered(("hook", {"text": "denied"})) == ["── hook: denied"]
     assert rendered(("ask", {"text": "may it?"})) == ["── asks: may it?"]
     assert rendered(("from-the-future", {"a": 1})) == ["── from-the-future: a 1"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,15 +71,18 @@ def test_commits_wait_on_a_branch_if_the_person_went_on_meanwhile(workshop: Work
 
 
 def test_undo_says_what_is_in_its_way_and_works_once_that_is_gone(workshop: Workshop) -> None:
-    """No snapshot has a pipe, so that nobody can tell whose it is."""
+    """No snapshot has a pipe, but the agent's own is known by its inode."""
     file = workshop.project.folder / "file"
     content = file.read_text()
-    workshop.ended(session(workshop, "rm file; mkfifo file"))
+    workshop.ended(session(workshop, "rm file; mkfifo file other"))
+    os.mkfifo(file.with_name("mine"))
+    os.rename(file.with_name("mine"), file)
     with pytest.raises(AgsError, match="file: .* remove it, and undo again"):
         workshop.does(review.undo(workshop.engine(), "here"))
     file.unlink()
     workshop.does(review.undo(workshop.engine(), "here"))
     assert file.read_text() == content
+    assert not file.with_name("other").exists()
 
 
 def test_outside_a_repository_it_works_without_diff_and_undo(workshop: Workshop) -> None:
@@ -163,3 +167,17 @@ def test_an_agent_cannot_hide_what_it_made_by_ignoring_it(workshop: Workshop) ->
     left = workshop.project.state()[2]
     assert left.pop("y.tmp") == b"y\n"  # which the person's own rules ignore
     assert left == before
+
+
+def test_commits_on_other_branches_are_held_in_place_too(workshop: Workshop) -> None:
+    before = workshop.project.ask("rev-parse", "main")
+    script = "git checkout -qb side; echo s > s; git add s; git commit -qm s; git checkout -q main"
+    run = workshop.ended(session(workshop, script))
+    assert run.state == "done", workshop.said(run)
+    (note,) = [note for note in run.notes if "the branch side" in note]
+    workshop.does(review.undo(workshop.engine(), "here"))
+    workshop.does(workshop.engine().remove("here"))
+    assert workshop.project.ask("rev-parse", "main") == before
+    workshop.project.git("gc", "-q", "--prune=now")
+    workshop.project.git(*note.split("`")[1].replace("NAME", "mine").split()[1:])
+    assert workshop.project.ask("show", "mine:s") == "s"

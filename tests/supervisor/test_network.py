@@ -17,6 +17,7 @@ import pytest
 
 from ags import runs
 from ags.egress.audit import verify
+from tests.attack.egress.whole import CLI
 from tests.internet import Internet
 from tests.internet.fixtures import internet, the_internet
 from tests.people import ROOT
@@ -37,11 +38,13 @@ class Person:
             "HOME": str(place / "home"),
             "AGS_HOME": str(self.state),
             "SSL_CERT_FILE": str(internet.ca_file),
-            "PYTHONPATH": str(ROOT / "src"),
+            "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
         }
 
-    def ags(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = (sys.executable, "-m", "ags.cli.main", *arguments)
+    def ags(self, *arguments: str, fault: str = "") -> subprocess.CompletedProcess[str]:
+        """With a fault that `whole_cli.py` knows, the supervisor has it too."""
+        program = (str(CLI), fault, "--") if fault else ("-m", "ags.cli.main")
+        command = (sys.executable, *program, *arguments)
         return self._internet.run(command, cwd=self.project.folder, env=self._environ)
 
     def run_dir(self, name: str) -> Path:
@@ -119,8 +122,10 @@ def test_a_policy_that_cannot_be_read_starts_nothing(internet: Internet, person:
     assert ran.returncode != 0 and "unknown" in ran.stdout + ran.stderr
     assert not (person.state / "worktrees/try/ran").exists()
     policy.write_text("domains: [api.five.example]\n")
-    ran = person.ags("restart", "try")
+    ran = person.ags("start", "try", "-a", "shell", "--policy", str(policy), "true")
     assert ran.returncode == 0, ran.stdout + ran.stderr
+    policy.write_text("unknown: true\n")
+    assert person.ags("restart", "try").returncode != 0
 
 
 def test_a_fence_that_does_not_hold_lets_nothing_run(

@@ -248,3 +248,47 @@ def test_an_agent_on_the_persons_own_branch_name_moves_nothing_of_theirs(
     assert workshop.project.ask("rev-parse", "main") == before
     assert workshop.project.ask("tag") == ""
     assert workshop.files(run) == {"x": "x"}
+
+
+@pytest.mark.parametrize("then", ["removed", "something else"])
+def test_a_linked_worktree_that_is_gone_leaves_the_run_to_its_repository(
+    workshop: Workshop, then: str
+) -> None:
+    workshop.project.git("add", "own")
+    workshop.project.git("commit", "-qm", "mine")
+    linked, engine = workshop.place / "linked", workshop.engine()
+    workshop.project.git("worktree", "add", "-q", "-b", "side", str(linked))
+    wish = replace(workshop.wish("try"), folder=linked)
+    run = workshop.ended(workshop.does(engine.start(wish)))
+    assert run.project == linked
+    workshop.project.git("worktree", "remove", str(linked))
+    if then == "something else":
+        linked.mkdir()
+    found = workshop.does(review.review(engine, "try"))
+    assert {file.path for file in found.diff.files} == set(CHANGED)
+    workshop.does(review.apply(engine, "try", into="side"))
+    assert workshop.project.ask("show", "side:made") == "made"
+    assert workshop.restarted(run).state == "done"
+    workshop.does(engine.remove("try"))
+    assert workshop.traces(run) == []
+    assert not list(linked.glob("*"))
+
+
+def test_commits_on_other_branches_are_told_and_outlive_the_run(workshop: Workshop) -> None:
+    goal = "git checkout -q -b side; echo s > s; git add s; git commit -qm side"
+    run = workshop.ended(workshop.start(goal=f"{goal}; git checkout -q agent--try; touch made"))
+    assert run.state == "done" and workshop.files(run) == {"made": ""}
+    (note,) = [note for note in run.notes if "the branch side" in note]
+    assert note in [event.fields.get("text") for event in workshop.events(run)]
+    workshop.does(workshop.engine().remove("try"))
+    assert workshop.traces(run) == []
+    workshop.project.git("gc", "-q", "--prune=now")
+    workshop.project.git(*note.split("`")[1].replace("NAME", "mine").split()[1:])
+    assert workshop.project.ask("show", "mine:s") == "s"
+
+
+def test_what_cannot_be_read_is_left_out_and_told(workshop: Workshop) -> None:
+    run = workshop.ended(workshop.start(goal="touch made shut; chmod 000 shut; mkfifo .git/x"))
+    assert run.state == "done" and workshop.files(run) == {"made": ""}
+    assert "left out: shut: a file that cannot be read" in run.notes
+    assert "left out: shut: a file that cannot be read" in workshop.said(run)

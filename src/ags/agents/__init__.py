@@ -8,6 +8,11 @@ from ags.agents.base import Agent
 from ags.errors import AgsError
 
 AGENTS = {
+    "claude": ("ags.agents.claude", "Claude"),
+    "codex": ("ags.agents.codex", "Codex"),
+    "gemini": ("ags.agents.gemini", "Gemini"),
+    "opencode": ("ags.agents.opencode", "OpenCode"),
+    "pi": ("ags.agents.pi", "Pi"),
     "demo": ("ags.agents.demo", "Demo"),
     "shell": ("ags.agents.shell", "Shell"),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import cast
 
-from ags.agents.base import OWN, Said, output
+from ags.agents.base import OWN, Heard, Plain, Said, Wish, output
 from ags.events import Kind
 
 SCRIPT = r"""
@@ -66,24 +66,24 @@ say message "Done. The change is on a branch of its own."
 """
 
 
-class Demo:
+class Demo(Plain):
     """Made for the project in `example/`."""
 
     name = "demo"
 
-    def headless(self, goal: str) -> tuple[str, ...]:
+    def headless(self, wish: Wish) -> tuple[str, ...]:
         # Inside a JSON string, in a shell string: only what means nothing to either.
-        harmless = "".join(c for c in goal if c.isalnum() or c in " .,:;-!?")
+        harmless = "".join(c for c in wish.goal if c.isalnum() or c in " .,:;-!?")
         return ("/bin/bash", "-c", SCRIPT.replace("@GOAL@", harmless.strip() or "something"))
 
-    def interactive(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
-        return self.headless("look around")
+    def interactive(self, wish: Wish) -> tuple[str, ...]:
+        return self.headless(Wish("look around"))
 
-    def parse(self, line: str) -> Said:
+    def parse(self, line: str) -> Heard:
         try:
             told = json.loads(line)
         except (ValueError, RecursionError):
             return output(line)
         if not isinstance(told, dict) or told.get("kind") not in OWN:
             return output(line)
-        return Said(cast(Kind, told.pop("kind")), told)
+        return Heard((Said(cast(Kind, told.pop("kind")), told),))

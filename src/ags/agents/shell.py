@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from ags.agents.base import Said, output
+from ags.agents.base import Heard, Plain, Wish, output
 
 SHELL = "/bin/bash"
 
 
-class Shell:
+class Shell(Plain):
     """For work that needs no model, and for looking at what the others see."""
 
     name = "shell"
+    keeps = (".bash_history",)
 
-    def headless(self, goal: str) -> tuple[str, ...]:
-        return (SHELL, "-c", goal)
+    def headless(self, wish: Wish) -> tuple[str, ...]:
+        return (SHELL, *wish.arguments, "-c", wish.goal)
 
-    def interactive(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
-        return (SHELL, *arguments)
+    def interactive(self, wish: Wish) -> tuple[str, ...]:
+        return (SHELL, *wish.arguments)
 
-    def parse(self, line: str) -> Said:
+    def parse(self, line: str) -> Heard:
         return output(line)

@@ -14,22 +14,32 @@ from ags.shelf import Shelf
 @click.command(short_help="Let a run do what it asks for.")
 @click.option("--once", is_flag=True, help="One connection or request; the default.")
 @click.option("--for", "time", metavar="TIME", help="For so long in this run, such as 30m or 1h.")
+@click.option("--uses", type=click.IntRange(1), metavar="N", help="With --for: so often at most.")
 @click.option("--always", is_flag=True, help="In all runs: add it to your policy.yaml.")
 @click.option("--run", metavar="NAME", help="The run that asks, if several ask under this id.")
 @click.argument("id_", metavar="ID")
 @click.pass_obj
 def command(
-    invocation: Invocation, id_: str, once: bool, time: str | None, always: bool, run: str | None
+    invocation: Invocation,
+    id_: str,
+    once: bool,
+    time: str | None,
+    uses: int | None,
+    always: bool,
+    run: str | None,
 ) -> None:
     """Let a run do what it asks for under ID, as `ags asks` shows it, and nothing else.
 
     \b
       ags allow kfw1
       ags allow kfw1 --for 1h
+      ags allow kfw1 --for 1h --uses 3
       ags allow kfw1 --always
     """
     if once + (time is not None) + always > 1:
         raise click.UsageError("--once, --for and --always exclude each other")
+    if uses is not None and time is None:
+        raise click.UsageError("--uses goes with --for")
     seconds = parse_duration(time, "--for") if time is not None else 0.0
     shelf = Shelf(invocation.ags_home)
     with telling(shelf.notes):
@@ -40,7 +50,7 @@ def command(
             answered(one, "always")
             shelf.notes.append("other runs at work take it up with `ags policy reload`")
         else:
-            answered(one, "for" if seconds else "once", seconds)
+            answered(one, "for" if seconds else "once", seconds, uses)
         extent = "always" if always else f"for {exact_time(seconds)}" if seconds else "once"
         print(f"allowed {extent}: {one}")
 

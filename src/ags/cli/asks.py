@@ -89,9 +89,10 @@ def asked(shelf: Shelf, run: str | None = None) -> tuple[Asked, ...]:
     return asyncio.run(_asked_of_all(places, shelf.notes))
 
 
-def answered(one: Asked, verdict: str, seconds: float = 0.0) -> None:
+def answered(one: Asked, verdict: str, seconds: float = 0.0, uses: int | None = None) -> None:
     """The run takes it from here."""
-    asking = client.ask(one.run_dir, "answer", id=one.id, verdict=verdict, seconds=seconds)
+    most = {} if uses is None else {"uses": uses}
+    asking = client.ask(one.run_dir, "answer", id=one.id, verdict=verdict, seconds=seconds, **most)
     asyncio.run(asking)
 
 

@@ -72,6 +72,7 @@ def places(invocation: Invocation) -> doctor.Places:
         state=invocation.ags_home,
         settings=settings,
         file=invocation.config or settings / load.FILE_NAME,
+        environ=invocation.environ,
     )
 
 

@@ -18,6 +18,7 @@ from ags.cli.invocation import Invocation
 from ags.cli.options import Flags, sandbox_options
 from ags.cli.terminal import Terminal, look
 from ags.config.load import settings_folder
+from ags.egress import reasons
 from ags.errors import AgsError, ConfigError
 from ags.prepare import Preparer, Request
 from ags.text import plain
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ags.egress.audit import Line
     from ags.network import Network
 
+AGENT = "shell"
 OWN_FAILURE = 125
 """The exit code of a failure that is ours and not the command's, as container engines have it."""
 
@@ -88,13 +90,10 @@ def command(
             environment=options.environment(invocation, flags),
             ptrace=flags.ptrace,
         )
-        network = _network(invocation, flags, request.run)
-        if network is not None:
-            request = replace(request, network=network.plan())
         name = flags.backend or settings.sandbox.backend
         debug = debug or invocation.debug
         return asyncio.run(
-            _run(preparer, request, name, network, interactive=interactive, debug=debug)
+            _whole(invocation, flags, preparer, request, name, interactive=interactive, debug=debug)
         )
     except AgsError as error:
         error.exit_code = OWN_FAILURE
@@ -109,30 +108,77 @@ def _way_on(error: AgsError) -> str:
     return "`ags exec --help` tells what can be given, `ags doctor` what this machine can do"
 
 
-def _network(invocation: Invocation, flags: Flags, run: str) -> Network | None:
-    """Only for who asks for one: a command is sealed, unlike an agent."""
-    if flags.no_network or not (flags.allow or flags.policy):
-        return None
-    from ags.egress import layers
-    from ags.egress.fence import Terms
-    from ags.network import Network
+async def _whole(
+    invocation: Invocation,
+    flags: Flags,
+    preparer: Preparer,
+    request: Request,
+    name: str,
+    *,
+    interactive: bool,
+    debug: bool,
+) -> int:
+    network = None
+    # Only for who asks for one: a command is sealed, unlike an agent.
+    if not flags.no_network and (flags.allow or flags.policy):
+        network, request = await _fenced(invocation, flags, preparer, request)
+    return await _run(preparer, request, name, network, interactive=interactive, debug=debug)
 
-    found = layers.layers(
-        "shell",
-        user_file=settings_folder(invocation.environ, invocation.home) / "policy.yaml",
+
+async def _fenced(
+    invocation: Invocation, flags: Flags, preparer: Preparer, request: Request
+) -> tuple[Network, Request]:
+    """The fence, and what is asked for with what the fence puts inside."""
+    from ags.egress import indexes, layers, tools
+    from ags.egress.fence import Terms
+    from ags.egress.wiring import wire
+    from ags.network import Network, extra_roots
+
+    settings, environ = preparer.settings, invocation.environ
+    apart = tools.written_here(invocation.ags_home)
+    wiring = await wire(settings.secrets, AGENT, environ, invocation.ags_home)
+    found = await layers.whole(
+        AGENT,
+        user_file=layers.policy_file(environ, invocation.home),
         run_file=flags.policy,
         allow=flags.allow,
-        environ=invocation.environ,
+        environ=environ,
         home=invocation.home,
+        apart=apart,
+        written=apart,
+        secrets=wiring.hosts,
     )
-    refused: set[tuple[str, int]] = set()
+    terms = Terms(found.policy, wiring.injections, wiring.placeholders)
+    network = Network(
+        request.run,
+        terms,
+        environ=environ,
+        extra=extra_roots(settings.network.ca),
+        record=_Refusals().record,
+        secret=wiring.lookup,
+    )
+    learnt = await indexes.learn(network.fence, found.indexes)
+    network.fence.terms = replace(terms, policy=indexes.extended(found.policy, learnt))
+    return network, replace(
+        request,
+        network=network.plan(),
+        environment=(*request.environment, *wiring.inside().items()),
+        weakenings=(*request.weakenings, *wiring.weakenings),
+    )
 
-    def record(line: Line) -> None:
-        if not line.allowed and (line.host, line.port) not in refused:
-            refused.add((line.host, line.port))
-            _tell([f"refused: {line.host}:{line.port} ({line.reason})"])
 
-    return Network(run, Terms(found), environ=invocation.environ, record=record)
+class _Refusals:
+    """Told as they come, each once."""
+
+    def __init__(self) -> None:
+        self._told: set[tuple[str, int, str]] = set()
+
+    def record(self, line: Line) -> None:
+        if line.allowed or (line.host, line.port, line.reason) in self._told:
+            return
+        self._told.add((line.host, line.port, line.reason))
+        hint = reasons.hint(line.reason)
+        _tell([f"refused: {line.host}:{line.port} ({line.reason}{f': {hint}' if hint else ''})"])
 
 
 async def _run(

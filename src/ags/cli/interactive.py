@@ -11,15 +11,20 @@ import click
 
 from ags import runs
 from ags.agents import AGENTS
-from ags.cli import options, start
+from ags.agents.base import LATEST
+from ags.cli import offers, options, start
 from ags.cli.invocation import Invocation, engine_of, tell
-from ags.cli.options import Flags, sandbox_options
+from ags.cli.options import Flags, agent_options, sandbox_options
 from ags.cli.view import Detached, view
 from ags.engine import Engine, Wish
 from ags.errors import AgsError
 from ags.prepare import limits_here
+from ags.runs import Run
+from ags.store import Filter
 
 ARGUMENTS = "ags.arguments"
+USUAL = "claude"
+"""Who it is for a client, if nobody is named."""
 
 
 class WithArguments(click.Command):
@@ -33,9 +38,20 @@ class WithArguments(click.Command):
 
 @click.command(cls=WithArguments, short_help="An agent at your terminal, in your own folder.")
 @click.option(
-    "--agent", "-a", "agent", type=click.Choice(list(AGENTS)), required=True, help="Who it is."
+    "--agent",
+    "-a",
+    "agent",
+    type=click.Choice(list(AGENTS)),
+    help=f"Who it is. [with --client, default: {USUAL}]",
 )
 @click.option("--name", metavar="NAME", help="What to call the run. [default: made up]")
+@click.option("--continue", "go_on", is_flag=True, help="Go on with its last conversation here.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Back to the client's session at work; if there is none, to its last conversation.",
+)
+@agent_options
 @sandbox_options
 @click.option(
     "--config", type=click.Path(path_type=Path), metavar="PATH", help="Use this settings file."
@@ -45,8 +61,10 @@ class WithArguments(click.Command):
 def command(
     ctx: click.Context,
     /,
-    agent: str,
+    agent: str | None,
     name: str | None,
+    go_on: bool,
+    resume: bool,
     config: Path | None,
     folder: Path | None,
     **given: object,
@@ -56,6 +74,8 @@ def command(
     \b
       ags --agent shell
       ags --agent shell ~/src/project -- -lc 'make test'
+      ags --client acme ~/src/acme
+      ags --client acme --resume
 
     Your files can be changed, except for the settings of editors and agents. Its git is a private
     one: at the end its commits move your branch forward if you left it alone meanwhile, and wait
@@ -65,19 +85,60 @@ def command(
     """
     invocation: Invocation = ctx.obj
     flags = Flags.of(given)
-    terminal = os.isatty(0) and os.isatty(1)
-    order = start.order(invocation, flags, config)
-    wish = Wish(
-        name=name or f"{agent}-{os.urandom(2).hex()}",
-        goal="",
-        agent=agent,
-        folder=start.folder(invocation, folder, "this folder"),
-        limits=limits_here(options.settings(invocation, flags, config)),
-        mode="inplace",
-        order=replace(order, arguments=ctx.meta[ARGUMENTS], terminal=terminal),
-    )
+    if agent is None and flags.client is None and not resume:
+        raise click.UsageError("Missing option '--agent' (or '--client', or '--resume').")
+    client = options.client(flags.client)
     with engine_of(invocation) as engine:
+        if resume:
+            here = None if folder is None else start.folder(invocation, folder, "this folder")
+            last = session(engine, client, agent, here)
+            if _has_terminal(engine, last):
+                return asyncio.run(visit(engine, runs.directory(engine.ags_home, last.id)))
+            agent, folder, go_on = last.agent, last.project, True
+        agent = agent or USUAL
+        order = replace(
+            start.order(invocation, flags, config),
+            arguments=ctx.meta[ARGUMENTS],
+            terminal=os.isatty(0) and os.isatty(1),
+            session=LATEST if go_on else "",
+        )
+        wish = Wish(
+            name=name or f"{agent}-{os.urandom(2).hex()}",
+            goal="",
+            agent=agent,
+            folder=start.folder(invocation, folder, "this folder"),
+            limits=limits_here(options.settings(invocation, flags, config)),
+            mode="inplace",
+            order=order,
+        )
+        start.check(invocation, wish)
+        offers.offer(invocation, agent, wish.folder, wish.order)
         return asyncio.run(_run(engine, wish))
+
+
+def session(engine: Engine, client: str, agent: str | None, folder: Path | None) -> Run:
+    """The client's newest session at a terminal that is at work, else its newest one."""
+    listed = engine.listing(Filter(mode="inplace", agent=agent)).runs
+    there = None if folder is None else os.path.realpath(folder)
+    newest = None
+    for each in listed:
+        run = runs.load(runs.directory(engine.ags_home, each.id))
+        if run.order.client != client or there not in (None, os.path.realpath(run.project)):
+            continue
+        if _has_terminal(engine, run):
+            return run
+        newest = newest or run
+    if newest is None:
+        whose = f"{client} has" if client else "you have"
+        where = "" if folder is None else f" in {folder}"
+        hint = f"begin one: `ags --client {client}`" if client else "begin one: `ags --agent NAME`"
+        raise AgsError("resume", subject=client, cause=f"{whose} no session{where}", hint=hint)
+    return newest
+
+
+def _has_terminal(engine: Engine, run: Run) -> bool:
+    """Whether one can come back to it."""
+    return run.order.terminal and runs.is_alive(runs.directory(engine.ags_home, run.id))
 
 
 async def _run(engine: Engine, wish: Wish) -> int:

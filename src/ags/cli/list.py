@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 import click
 
 from ags import runs
+from ags.cli import options
 from ags.cli.invocation import Invocation, telling
 from ags.cli.paint import (
     Paint,
@@ -23,6 +25,7 @@ from ags.cli.paint import (
     paint_for,
     short_time,
 )
+from ags.errors import AgsError
 from ags.frozen import frozen
 from ags.runs import NEXT, Damaged, Moment
 from ags.shelf import Shelf
@@ -61,6 +64,7 @@ STYLES = {
     metavar="DIR",
     help="Only runs on the project that this folder is in.",
 )
+@options.client_option("Only runs of this client; `default`: only your own.")
 @click.option(
     "--all", "everything", is_flag=True, help=f"All of them, not only the newest {NEWEST}."
 )
@@ -71,6 +75,7 @@ def command(
     states: tuple[runs.State, ...],
     agent: str | None,
     project: Path | None,
+    client: str | None,
     everything: bool,
 ) -> None:
     """List the runs, newest first.
@@ -87,7 +92,11 @@ def command(
     shelf = Shelf(invocation.ags_home)
     with telling(shelf.notes):
         listing = shelf.listing(Filter(states=states, agent=agent))
-        found = listing.runs if project is None else tuple(_within(listing.runs, project))
+        found = listing.runs
+        if client is not None:
+            found = tuple(_of_client(found, options.client(client), invocation.ags_home))
+        if project is not None:
+            found = tuple(_within(found, project))
         if as_array:
             shelf.notes += map(_damage, listing.damaged)
             print(as_json([_entry(run) for run in found], indent=1))
@@ -97,7 +106,7 @@ def command(
         shown = found if everything else _recent(found)
         if shown:
             print("\n".join(table(shown, runs.now(), width, paint)))
-        elif states or agent or project:
+        elif states or agent or project or client:
             print("no such runs; `ags list` shows all there are")
         elif not listing.damaged:
             print('no runs yet: `ags start NAME "GOAL"`')
@@ -113,6 +122,14 @@ def _within(found: Sequence[Summary], folder: Path) -> Iterator[Summary]:
     projects = {run.project for run in found}
     inner = next((each for each in (here, *here.parents) if each in projects), None)
     return (run for run in found if run.project == inner)
+
+
+def _of_client(found: Sequence[Summary], client: str, ags_home: Path) -> Iterator[Summary]:
+    """By their records: the index does not know of clients."""
+    for run in found:
+        with contextlib.suppress(AgsError):  # just removed
+            if runs.load(runs.directory(ags_home, run.id)).order.client == client:
+                yield run
 
 
 def _recent(found: Sequence[Summary]) -> tuple[Summary, ...]:

@@ -6,13 +6,13 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from io import TextIOWrapper
 from pathlib import Path
 
 import click
 
 from ags import __version__
 from ags.cli import invocation
+from ags.cli.standard import READER_LEFT, Output, open_streams
 from ags.errors import AgsError
 from ags.text import one_line, plain
 
@@ -29,6 +29,7 @@ VERBS = {
     "diff": "Show what a run changed, and what of it deserves a second look.",
     "apply": "Bring a run's work onto a branch of yours.",
     "undo": "Take the last apply of a run back, or what it did in your folder.",
+    "tell": "Give a run its next turn: same branch, same conversation.",
     "restart": "Give a run its goal again, from the same base.",
     "rm": "Remove runs; their branches stay.",
     "cleanup": "Remove the workspaces of runs that have ended.",
@@ -38,6 +39,9 @@ VERBS = {
     "allow": "Let a run do what it asks for.",
     "deny": "Refuse a run what it asks for.",
     "port": "Bring a port of a run's sandbox to this machine's loopback.",
+    "trust": "Approve what a repository brings for agents: settings, hooks, servers.",
+    "agents": "List the agents: what is installed, and their log-ins.",
+    "update-agents": "Install agents, or bring them up to date.",
     "exec": "Run one command in a sandbox on the current directory.",
     "doctor": "Say what this machine can do, and how to repair what it cannot.",
 }
@@ -56,7 +60,8 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS and cmd_name != INTERACTIVE:
             return None
-        command = importlib.import_module(f"ags.cli.{cmd_name}").command
+        module = cmd_name.replace("-", "_")
+        command = importlib.import_module(f"ags.cli.{module}").command
         assert isinstance(command, click.Command)
         return command
 
@@ -110,23 +115,22 @@ def show(error: AgsError) -> None:
         print(f"  try: {plain(error.hint)}", file=sys.stderr)
 
 
-def open_standard_streams() -> None:
-    """Called with one of them closed, the next file opened would take its place and its output."""
-    for fd in (0, 1, 2):
-        try:
-            os.fstat(fd)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code; the only place on the command line where an error is caught."""
-    open_standard_streams()
-    for stream in (sys.stdout, sys.stderr):  # a locale may lack what we or an agent have to say
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    output = open_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given[: given.index("--")] if "--" in given else "--debug" in given
+    try:
+        code = _outcome(given, output)
+        return code if output is None else output.settle(code)
+    except AgsError as error:
+        if debug:
+            raise
+        show(error)
+        return error.exit_code if output is None else output.settle(error.exit_code)
+
+
+def _outcome(given: Sequence[str], output: Output | None) -> int:
     try:
         code = cli.main(args=named(given), prog_name="ags", standalone_mode=False)
         return code if isinstance(code, int) else 0
@@ -138,14 +142,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         print("ags: interrupted", file=sys.stderr)
         return 130
-    except AgsError as error:
-        if debug:
+    except (BrokenPipeError, SystemExit):  # by which click ends a program whose reader has left
+        return READER_LEFT
+    except OSError:
+        if output is None or output.failure is None:
             raise
-        show(error)
-        return error.exit_code
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        return 0  # but for that failure, which is told
 
 
 if __name__ == "__main__":

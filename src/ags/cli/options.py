@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from ags import clients
 from ags.backends import BACKENDS
 from ags.cli.invocation import Invocation
 from ags.config import values
@@ -86,12 +87,46 @@ _OPTIONS = (
     ),
 )
 
+_OF_AGENTS = (
+    click.option(
+        "--client",
+        metavar="NAME",
+        help="Whose work it is: with homes, secrets, policy and history apart from all others.",
+    ),
+    click.option("--model", metavar="NAME", help="As the agent names it. [default: its choice]"),
+    click.option(
+        "-D", "--defaults", is_flag=True, help="The agent works without asking before each step."
+    ),
+    click.option(
+        "--yolo", is_flag=True, help="The same, and the guard on its tool calls is off as well."
+    ),
+    click.option(
+        "--claude-config",
+        "login",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Share the log-in of Claude that is kept in this folder, such as ~/.claude.",
+    ),
+)
+
 
 def sandbox_options(command: F) -> F:
     """Give a command these flags. It gets them by name, for `Flags.of`."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
+
+
+def agent_options(command: F) -> F:
+    """The same for those flags that only an agent has a use for."""
+    for option in reversed(_OF_AGENTS):
+        command = option(command)
+    return command
+
+
+def client_option(help_: str) -> Callable[[F], F]:
+    """`--client` for verbs that only look, or keep something."""
+    return click.option("--client", metavar="NAME", help=help_)
 
 
 @frozen
@@ -114,10 +149,15 @@ class Flags:
     firewall: bool = False
     ptrace: bool = False
     backend: str | None = None
+    client: str | None = None
+    model: str | None = None
+    defaults: bool = False
+    yolo: bool = False
+    login: Path | None = None
 
     @classmethod
     def of(cls, given: Mapping[str, object]) -> Flags:
-        """From what click passes to a command with `sandbox_options`."""
+        """From what click passes to a command with `sandbox_options`, and maybe `agent_options`."""
         return cls(**given)  # type: ignore[arg-type]
 
 
@@ -184,9 +224,42 @@ PARSERS = {
 }
 
 
+def client(given: str | None) -> str:
+    """As it is kept with a run: empty for the person's own work."""
+    return "" if given is None else clients.checked_name(given)
+
+
+def model(given: str | None) -> str:
+    """It becomes an argument of the agent's, and must not be read as an option there."""
+    if given is None:
+        return ""
+    if not given or given.startswith("-") or not given.isprintable():
+        cause = "that is no name of a model"
+        raise AgsError("use --model", subject=ascii(given)[:60], cause=cause)
+    return given
+
+
+def login(invocation: Invocation, flags: Flags) -> Path | None:
+    if flags.login is None:
+        return None
+    folder = current_directory() / in_home(str(flags.login), invocation.home)
+    if not folder.is_dir():
+        raise AgsError("use --claude-config", subject=folder, cause="there is no such folder")
+    return folder
+
+
+def settings_file(invocation: Invocation, flags: Flags, config: Path | None) -> Path | None:
+    """The one that was named, else the client's own; None: the person's."""
+    named = config or invocation.config
+    if named is not None:
+        return named.absolute()
+    return clients.settings_file(invocation.environ, invocation.home, client(flags.client))
+
+
 def settings(invocation: Invocation, flags: Flags, config: Path | None) -> Settings:
-    """The person's settings, with what the flags say in the place of their limits."""
-    read = load(config or invocation.config, invocation.environ, invocation.home)
+    """The settings for this call, with what the flags say in the place of their limits."""
+    file = settings_file(invocation, flags, config)
+    read = load(file, invocation.environ, invocation.home)
     given = {
         name: parse(text, f"--{name}")
         for name, parse in PARSERS.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import difflib
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -19,11 +20,12 @@ from ags.cli.decisions import shown
 from ags.cli.invocation import Invocation, tell, telling
 from ags.cli.paint import Paint, as_json, heading, paint_for
 from ags.control import client
-from ags.egress import audit, edit, layers, trail
+from ags.egress import audit, edit, layers, tools, trail
 from ags.egress.hosts import canonical_host
 from ags.egress.learn import learn as learned
 from ags.egress.model import Request, Scheme
 from ags.egress.policy import Layer, Policy, decide, explain
+from ags.egress.registries import QUESTIONS
 from ags.egress.wiring import AGENT_KEYS
 from ags.errors import AgsError
 from ags.runs import FINAL, NEXT
@@ -153,8 +155,12 @@ def add(invocation: Invocation, names: tuple[str, ...]) -> None:
             decision = decide(policy, Request(each.host, port, each.scheme(port)))
             if not decision.allowed:
                 tell(f"note: {each.host} is still denied by `{decision.rule}` ({decision.layer})")
-    for name in set(layers.pending(policy)) & set(names):
-        tell(f"note: {name} opens nothing: your settings of it name no host")
+    for name in sorted(set(layers.pending(policy)) & set(names)):
+        tell(f"note: {name} opens nothing: neither your settings of it nor {name} name a host")
+    for name in sorted(set(QUESTIONS) & set(names)):
+        rules = (rule for layer in policy.layers for rule in layer.allow)
+        if hosts := sorted({rule.host for rule in rules if rule.service == name}):
+            print(f"{name} opens {', '.join(hosts)}")
 
 
 @command.command(short_help="Take domains or services out of your policy.yaml.")
@@ -191,10 +197,14 @@ def check(invocation: Invocation, url: str, method: str, agent: str) -> int:
       ags policy check --method POST --agent claude https://api.example.org/
       ags policy check db.example.org:5432
 
-    Exit code: 0 if it is allowed, 1 if not.
+    Exit code: 0 if it is allowed, 1 if not, 2 if that cannot be said.
     """
-    policy = effective(invocation, agent)
-    request = request_for(url, method, policy)
+    try:
+        policy = effective(invocation, agent)
+        request = request_for(url, method, policy)
+    except AgsError as error:
+        error.exit_code = 2  # a script must not take a mistake for a refusal
+        raise
     first, *others = explain(policy, request)
     allowed = decide(policy, request).allowed
     paint = paint_for(sys.stdout, invocation.environ)
@@ -206,6 +216,9 @@ def check(invocation: Invocation, url: str, method: str, agent: str) -> int:
 
 def request_for(url: str, method: str, policy: Policy) -> Request:
     """What a program that is given this URL would want."""
+    if not re.fullmatch(r"[A-Za-z-]{1,20}", method, re.ASCII):
+        cause, hint = "it is no method of HTTP", "such as GET or POST"
+        raise AgsError("use --method", subject=one_line(method)[:40], cause=cause, hint=hint)
     scheme, separator, rest = url.partition("://")
     # urlsplit leaves out line breaks and tabs in silence; what is sent then is another URL.
     if not url.isprintable() or " " in url or (separator and not rest):
@@ -269,12 +282,24 @@ def log(
         if verify:
             return _verify(run_dir)
         paint = paint_for(sys.stdout, invocation.environ)
+        told = 0
         with contextlib.suppress(KeyboardInterrupt):
             alive = (lambda: runs.is_alive(run_dir)) if following else (lambda: False)
             for record in trail.read(run_dir / trail.LOG, alive):
                 if not denied or record.get("allowed") is False:
                     print(as_json(record) if as_lines else shown(record, paint), flush=following)
+                    told += 1
+        if not told:
+            tell(_why_empty(run_dir, denied))
     return 0
+
+
+def _why_empty(run_dir: Path, denied: bool) -> str:
+    if not runs.load(run_dir).egress_count:
+        return "it asked for nothing on the network"
+    if denied and (run_dir / trail.LOG).exists():
+        return "nothing was refused"
+    return "its log is gone"
 
 
 def _newest(shelf: Shelf) -> Path:
@@ -343,17 +368,17 @@ def _print_diff(file: Path, before: str, after: str, paint: Paint) -> None:
         print(paint(one_line(line), *styles.get(line[:1], ())))
 
 
-@command.command(short_help="Bring the policy as it is now to runs at work.")
+@command.command(short_help="Bring policy and secrets as they are now to runs at work.")
 @click.argument("name", required=False)
 @click.pass_obj
 def reload(invocation: Invocation, name: str | None) -> int:
-    """Bring the policy as it is now to the run NAME, or to all that are at work.
+    """Bring the policy and secrets as they are now to the run NAME, or to all that are at work.
 
     \b
       ags policy reload
       ags policy reload fix-login
 
-    A file with a mistake is refused here, and runs keep what they have.
+    A file with a mistake or a secret that cannot be read is told of, and runs keep what they have.
 
     Exit code: 1 if any of them did not take it.
     """
@@ -372,8 +397,11 @@ async def _reload(shelf: Shelf, names: Sequence[str]) -> int:
     code = 0
     for name in names:
         try:
-            await client.ask(shelf.run_dir(name), "reload")
+            answer = await client.ask(shelf.run_dir(name), "reload")
             print(f"reloaded {one_line(name)}")
+            notes = answer.get("notes")
+            for note in notes if isinstance(notes, list) else ():
+                tell(f"note: {one_line(str(note))}")
         except AgsError as error:
             show_error(error)
             code = 1
@@ -396,11 +424,8 @@ def effective(invocation: Invocation, agent: str = "") -> Policy:
         cause, hint = "there is none by that name", f"one of: {', '.join(known)}"
         raise AgsError("use the agent", subject=one_line(agent)[:60], cause=cause, hint=hint)
     given = (agent, policy_file(invocation), None, (), invocation.environ, invocation.home)
-    policy = layers.layers(*given)
-    if missing := layers.pending(policy):
-        found = asyncio.run(layers.tool_defaults(missing, invocation.environ))
-        policy = layers.layers(*given, defaults=found)
-    return policy
+    apart = tools.written_here(invocation.ags_home)
+    return asyncio.run(layers.whole(*given, apart=apart)).policy
 
 
 def _told_change(invocation: Invocation, before: str, after: str, same: str) -> None:

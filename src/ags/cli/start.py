@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from pathlib import Path
 
 import click
 
-from ags import runs
+from ags import clients, runs
 from ags.agents import AGENTS
-from ags.cli import options, stream
+from ags.cli import offers, options, stream
 from ags.cli.invocation import Invocation, engine_of, tell
-from ags.cli.options import Flags, sandbox_options
+from ags.cli.options import Flags, agent_options, sandbox_options
 from ags.cli.paint import changes
 from ags.cli.show import next_steps
+from ags.config.load import load
 from ags.engine import Engine, Wish
 from ags.errors import AgsError
 from ags.prepare import limits_here
 from ags.runs import Mount, Order, Run
 from ags.text import one_line
+from ags.workspace.root import find_root
 
 INTERRUPTED = 130
 
@@ -38,6 +41,7 @@ INTERRUPTED = 130
 )
 @click.option("--base", default="HEAD", metavar="REF", help="Start from here. [default: HEAD]")
 @click.option("--detach", is_flag=True, help="Return at once; `ags logs -f NAME` follows it.")
+@agent_options
 @sandbox_options
 @click.option(
     "--config", type=click.Path(path_type=Path), metavar="PATH", help="Use this settings file."
@@ -84,6 +88,8 @@ def command(
         base=base,
         order=order(invocation, flags, config),
     )
+    check(invocation, wish)
+    offers.offer(invocation, agent, wish.folder, wish.order)
     with engine_of(invocation) as engine:
         return asyncio.run(_start(engine, wish, detach=detach))
 
@@ -99,7 +105,6 @@ def folder(invocation: Invocation, given: Path | None, flag: str) -> Path:
 
 def order(invocation: Invocation, flags: Flags, config: Path | None) -> Order:
     """The flags, as they are kept with the run: resolved, for a restart from anywhere."""
-    chosen = config or invocation.config
     return Order(
         mounts=tuple(Mount(flag, mount) for flag, mount in options.mounts(invocation, flags)),
         environment=options.environment(invocation, flags),
@@ -110,8 +115,26 @@ def order(invocation: Invocation, flags: Flags, config: Path | None) -> Order:
         ask=flags.ask,
         publish=flags.publish,
         policy=None if flags.policy is None else flags.policy.absolute(),
-        config=None if chosen is None else chosen.absolute(),
+        config=options.settings_file(invocation, flags, config),
+        client=options.client(flags.client),
+        model=options.model(flags.model),
+        defaults=flags.defaults,
+        yolo=flags.yolo,
+        login=options.login(invocation, flags),
     )
+
+
+def check(invocation: Invocation, wish: Wish) -> None:
+    """Refuse flags that do not go together, and folders that would bring clients together."""
+    order = wish.order
+    if order.login is not None and wish.agent != "claude":
+        cause = f"it is the log-in of claude, and this is {wish.agent}"
+        raise AgsError("use --claude-config", subject=order.login, cause=cause)
+    settings = load(order.config, invocation.environ, invocation.home)
+    seen = (*settings.mounts, *(each.config for each in order.mounts))
+    own = (find_root(wish.folder, os.geteuid()),) if wish.mode == "inplace" else ()
+    folders = (*own, *(each.host for each in seen))
+    clients.check_apart(invocation.ags_home, invocation.environ, folders)
 
 
 async def _start(engine: Engine, wish: Wish, *, detach: bool) -> int:

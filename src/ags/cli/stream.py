@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 from ags import events, runs
 from ags.cli.paint import SIDEWAYS, Paint, changes, columns, cut, paint_for
+from ags.egress import reasons
 from ags.events import Event
 from ags.text import one_line, plain
 
@@ -44,6 +45,8 @@ class Stream:
             "system": self._system,
             "ask": self._ask,
             "egress": self._egress,
+            "hook": self._hook,
+            "usage": self._usage,
         }
 
     def render(self, event: Event) -> list[str]:
@@ -133,12 +136,35 @@ class Stream:
         what = " ".join(one_line(_words(fields.get(key))) for key in ("method", "path")).strip()
         told = f"── network: {host}{port}{f' {what}' if what else ''} refused ({reason})"
         yield self._paint(cut(told, WIDEST), "yellow")
+        if hint := reasons.hint(reason):
+            yield f"   why: {hint}"
+
+    def _hook(self, fields: Mapping[str, Any]) -> Iterator[str]:
+        """What is allowed shows as the call itself."""
+        if not fields.get("by"):
+            return
+        told, tool = _words(fields.get("reason")), one_line(_words(fields.get("tool")))
+        who = one_line(_words(fields["by"][0] if isinstance(fields["by"], list) else "a hook"))
+        verb = "refused" if fields.get("decision") == "deny" else "disliked"
+        yield self._paint(cut(f"── {tool} {verb} by {who}: {one_line(told)}", WIDEST), "yellow")
+
+    def _usage(self, fields: Mapping[str, Any]) -> Iterator[str]:
+        counted = [
+            f"{fields[key]} {key}"
+            for key in ("input", "output")
+            if type(fields.get(key)) is int and fields[key]
+        ]
+        cost = fields.get("cost_usd")
+        if isinstance(cost, int | float) and cost:
+            counted.append(f"${cost:.4f}")
+        if counted:
+            yield self._paint(f"── tokens: {', '.join(counted)}", "dim")
 
     def _ask(self, fields: Mapping[str, Any]) -> Iterator[str]:
         yield self._paint(f"── asks: {_brief(fields)}", "yellow", "bold")
 
     def _other(self, event: Event) -> Iterator[str]:
-        """Usage, egress, hooks, and what a newer version may have written."""
+        """What a newer version may have written."""
         yield self._paint(f"── {one_line(event.kind)}: {_brief(event.fields)}", "dim")
 
 

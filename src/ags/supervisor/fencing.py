@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from ags import records
+from ags import records, secrets
+from ags.config.load import load
 from ags.control.server import Verb
-from ags.egress import layers
+from ags.egress import company, indexes, layers
 from ags.egress.asks import Asks
 from ags.egress.audit import Chain, Line
+from ags.egress.company import CompanyProxy
 from ags.egress.fence import Terms
+from ags.egress.layers import Whole
 from ags.egress.policy import Policy
-from ags.egress.wiring import Wiring, wire
+from ags.egress.wiring import FOLDER, Wiring, renewed, wire
 from ags.errors import AgsError
 from ags.events import Writer
 from ags.network import Network
@@ -22,6 +26,10 @@ from ags.prepare import Request
 from ags.runs import Held
 from ags.supervisor.asking import AskVerbs, PortVerbs, noting
 from ags.supervisor.site import Site
+from ags.workspace.root import find_root
+
+PATIENCE = 3.0
+"""Seconds that a start or a reload waits for what indexes have to say."""
 
 
 class Audit:
@@ -64,38 +72,65 @@ class Audit:
 class Fencing:
     """All of it, for as long as the run is tended."""
 
-    def __init__(self, site: Site, log: Writer, environ: Mapping[str, str], wiring: Wiring) -> None:
-        self._held = site.held
-        self._environ, self._home = environ, site.home
+    def __init__(
+        self,
+        site: Site,
+        log: Writer,
+        environ: Mapping[str, str],
+        wiring: Wiring,
+        whole: Whole,
+        proxy: CompanyProxy | None,
+    ) -> None:
+        self._site, self._environ = site, environ
+        self._proxy = proxy
         self._wiring = wiring
-        self._defaults: layers.Hosts = {}
+        self._learning: asyncio.Task[None] | None = None
         self._audit = Audit(site.held, log)
         self._asks = Asks(lambda: self.network.fence.policy, on_change=noting(site.held, log))
         self._tell = site.tell
         self.network = Network(
             site.run.id,
-            Terms(self._policy(), wiring.injections, wiring.placeholders),
+            _terms(whole.policy, wiring),
             environ=environ,
             extra=tuple(_pem(path) for path in site.preparer.settings.network.ca),
             record=self._audit.record,
-            secret=wiring.lookup,
+            secret=lambda secret_id: self._wiring.lookup(secret_id),
             ask=self._asks.ask,
+            proxy=proxy,
         )
 
     @classmethod
     async def of(cls, site: Site, log: Writer, environ: Mapping[str, str]) -> Fencing:
         configured = site.preparer.settings.secrets
         wiring = await wire(configured, site.run.agent, environ, site.ags_home)
-        made = cls(site, log, environ, wiring)
-        await made._ask_tools()
+        whole = await _policy(site, environ, wiring)
+        made = cls(site, log, environ, wiring, whole, await _company(site, environ))
+        await made._learn(whole)
         return made
 
-    async def _ask_tools(self) -> None:
-        """What package tools use where the person has no settings, only they can say."""
+    async def _learn(self, whole: Whole) -> None:
+        """Where indexes keep their files. A slow one is not waited for, and helps a bit later."""
+        if self._learning is not None:
+            self._learning.cancel()
+        self._learning = asyncio.create_task(self._learnt(whole))
+        await asyncio.wait({self._learning}, timeout=PATIENCE)
+
+    async def _learnt(self, whole: Whole) -> None:
+        learnt = await indexes.learn(self.network.fence, whole.indexes)
         terms = self.network.fence.terms
-        if names := layers.pending(terms.policy):
-            self._defaults = await layers.tool_defaults(names, self._environ)
-            self.network.fence.terms = replace(terms, policy=self._policy())
+        try:
+            policy = indexes.extended(terms.policy, learnt)
+            await self.network.change(replace(terms, policy=policy))
+        except AgsError as error:
+            self._tell(f"where package indexes keep their files cannot be opened: {error.cause}")
+            return
+        for line in indexes.told(learnt):
+            self._tell(line)
+
+    @property
+    def keys(self) -> Mapping[str, str]:
+        """Variables inside, each with what stands in for its secret there."""
+        return dict(self._wiring.environment)
 
     def given(self, request: Request) -> Request:
         """What is asked for, with what the fence puts inside."""
@@ -104,21 +139,11 @@ class Fencing:
             network=self.network.plan(),
             # Last, so that a key which is passed by a flag as well is a placeholder all the same.
             environment=(*request.environment, *self._wiring.inside().items()),
-            weakenings=(*request.weakenings, *self._wiring.weakenings),
-        )
-
-    def _policy(self) -> Policy:
-        order = self._held.run.order
-        return layers.layers(
-            self._held.run.agent,
-            user_file=layers.policy_file(self._environ, self._home),
-            run_file=order.policy,
-            allow=order.allow,
-            environ=self._environ,
-            home=self._home,
-            ask=order.ask,
-            secrets=self._wiring.hosts,
-            defaults=self._defaults,
+            weakenings=(
+                *request.weakenings,
+                *self._wiring.weakenings,
+                *((self._proxy.weakening,) if self._proxy else ()),
+            ),
         )
 
     def verbs(self) -> dict[str, Verb]:
@@ -126,14 +151,66 @@ class Fencing:
         return {**AskVerbs(self._asks).verbs(), **ports.verbs(), "reload": self._reload}
 
     async def _reload(self, request: Mapping[str, object]) -> dict[str, object]:
-        """All at once; a file that cannot be read leaves the last good policy in force."""
-        await self.network.change(replace(self.network.fence.terms, policy=self._policy()))
+        """Policy and secrets, all at once; one that cannot be read leaves all as it was."""
+        try:
+            wiring, notes = renewed(self._wiring, await self._wired_anew())
+            whole = await _policy(self._site, self._environ, wiring)
+        except AgsError as error:
+            self._tell(f"the policy and secrets stay as they were: {error.cause}")
+            raise
+        self._wiring = wiring
+        await self.network.change(_terms(whole.policy, wiring))
         self._asks.reloaded()
-        self._tell("the policy was read anew")
-        return {}
+        for note in ("the policy and secrets were read anew", *notes):
+            self._tell(note)
+        await self._learn(whole)
+        return {"notes": list(notes)}
+
+    async def _wired_anew(self) -> Wiring:
+        run = self._site.run
+        settings = load(run.order.config, self._environ, self._site.home)
+        return await wire(settings.secrets, run.agent, self._environ, self._site.ags_home)
 
     def close(self) -> None:
+        if self._learning is not None:
+            self._learning.cancel()
         self._audit.close()
+
+
+async def _policy(site: Site, environ: Mapping[str, str], wiring: Wiring) -> Whole:
+    run = site.run
+    own = find_root(run.project, os.geteuid()) if run.mode == "inplace" else run.workspace
+    mounted = (each.config.host for each in run.order.mounts if each.config.mode == "rw")
+    given = (each.host for each in site.preparer.settings.mounts if each.mode == "rw")
+    written = [folder for folder in (own, *mounted, *given) if folder is not None]
+    return await layers.whole(
+        run.agent,
+        user_file=layers.policy_file(environ, site.home),
+        run_file=run.order.policy,
+        allow=run.order.allow,
+        environ=environ,
+        home=site.home,
+        apart=(*written, run.project, site.ags_home),
+        written=written,
+        ask=run.order.ask,
+        secrets=wiring.hosts,
+    )
+
+
+def _terms(policy: Policy, wiring: Wiring) -> Terms:
+    return Terms(policy, wiring.injections, wiring.placeholders)
+
+
+async def _company(site: Site, environ: Mapping[str, str]) -> CompanyProxy | None:
+    network = site.preparer.settings.network
+    if not network.proxy:
+        return None
+    login = ""
+    if network.proxy_login:
+        kept = secrets.store(site.ags_home / FOLDER, environ)
+        found = await secrets.get(secrets.FromStore(network.proxy_login), environ, kept)
+        login = found.reveal()
+    return company.parse(network.proxy, login)
 
 
 def _pem(path: Path) -> bytes:

@@ -3,25 +3,52 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 from ags import proc
-from ags.agents.base import OWN, Agent
+from ags.agents.base import OWN, Agent, Heard
 from ags.backends.base import Sandbox, Streams
 from ags.events import Line, OutputSplitter, Writer
-from ags.model import Ending
+from ags.model import MIB, Ending
 
+MOST_RAW = 256 * MIB
 CHUNK = 65536
 """Read at a time: enough to keep up with a flood, little enough to answer others meanwhile."""
+
+
+class Raw:
+    """The lines as they came, for who doubts what we made of them. No more than so many."""
+
+    def __init__(self, path: Path) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._file = os.open(path, flags, 0o600)
+        self._left = MOST_RAW - os.fstat(self._file).st_size
+
+    def write(self, data: bytes) -> None:
+        kept = data[: max(0, self._left)]
+        self._left -= len(kept)
+        # Without room on the disk there is still what was made of the lines.
+        with contextlib.suppress(OSError):
+            os.write(self._file, kept)
+
+    def close(self) -> None:
+        os.close(self._file)
 
 
 class Output:
     """Two pipes from the command, and nothing on its standard input."""
 
-    def __init__(self, agent: Agent, log: Writer) -> None:
+    def __init__(
+        self, agent: Agent, log: Writer, raw: Path, heard: Callable[[Heard], None]
+    ) -> None:
+        """`raw` keeps what a real agent printed, to the byte; `heard` is told of every line."""
         self._agent = agent
         self._log = log
+        self._heard = heard
+        self._raw = Raw(raw) if agent.program is not None else None
         self._ours: dict[int, Callable[[Line], None]] = {}
         self._theirs: list[int] = []
 
@@ -43,10 +70,12 @@ class Output:
         return await sandbox.wait()
 
     async def _drain(self, descriptor: int, tell: Callable[[Line], None]) -> None:
-        splitter = OutputSplitter()
+        splitter = OutputSplitter(self._agent.longest)
         while True:
             await proc.readable(descriptor)
             chunk = os.read(descriptor, CHUNK)
+            if self._raw is not None and tell == self._said:
+                self._raw.write(chunk)
             for line in splitter.feed(chunk) if chunk else splitter.finish():
                 tell(line)
             if not chunk:
@@ -54,9 +83,11 @@ class Output:
 
     def _said(self, line: Line) -> None:
         if line.end in ("\n", ""):
-            said = self._agent.parse(line.text)
-            assert said.kind in OWN, "an agent spoke for AGS"
-            self._log.write(said.kind, **said.fields)
+            heard = self._agent.parse(line.text)
+            for said in heard.said:
+                assert said.kind in OWN, "an agent spoke for AGS"
+                self._log.write(said.kind, **said.fields)
+            self._heard(heard)
         else:
             self._log.write("output", text=line.text, end=line.end)
 
@@ -71,5 +102,7 @@ class Output:
 
     def close(self) -> None:
         self._let_go()
+        if self._raw is not None:
+            self._raw.close()
         while self._ours:
             os.close(self._ours.popitem()[0])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import signal
 import sys
+import tempfile
 import traceback
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import replace
@@ -16,13 +18,13 @@ from typing import TYPE_CHECKING
 from ags import plan as plans
 from ags import records, runs
 from ags.agents import agent
-from ags.agents.base import Agent
+from ags.agents.base import Agent, Heard, Wish
 from ags.backends.base import Sandbox
 from ags.control.server import Control, Verb, Viewing
 from ags.errors import AgsError
 from ags.events import Writer
-from ags.model import Ending
-from ags.prepare import Prepared
+from ags.model import Cover, Ending, Plan
+from ags.prepare import Prepared, Request
 from ags.runs import Held, Result, Run, State
 from ags.supervisor.ground import Ground, ground
 from ags.supervisor.output import Output
@@ -57,6 +59,8 @@ class Supervisor:
         self._surface: asyncio.Future[Surface] = asyncio.get_running_loop().create_future()
         self._rooms: list[Room] = []
         self._network: Network | None = None
+        self._failure = ""
+        """What the agent itself says went wrong."""
         self._closing = contextlib.ExitStack()
 
     async def run(self) -> None:
@@ -98,14 +102,17 @@ class Supervisor:
         control = await Control.open(self._held.run_dir, verbs)
         try:
             where = ground(place)
-            await where.create()
+            if not self._held.run.turn:
+                await where.create()
             self.reached("created")
             program = agent(self._held.run.agent)
             request = await where.request(self._command(program))
             if fencing is not None:
+                fencing.network.get_ready()
                 request = fencing.given(request)
-            with await place.preparer.prepare(request) as prepared:
-                ending = await self._supervised(prepared, where, program, place)
+            async with self._fitted_out(place, program, request, fencing) as (request, covers):
+                with await place.preparer.prepare(request) as prepared:
+                    ending = await self._supervised(prepared, where, program, place, covers)
         finally:
             await control.close()
             self._closing.close()
@@ -122,24 +129,50 @@ class Supervisor:
         self._network = made.network
         return made
 
+    @contextlib.asynccontextmanager
+    async def _fitted_out(
+        self, place: Site, program: Agent, request: Request, fencing: Fencing | None
+    ) -> AsyncIterator[tuple[Request, tuple[Cover, ...]]]:
+        """With what an agent of its own program needs; and what must not be there for git."""
+        if program.program is None:
+            yield request, ()
+            return
+        from ags.supervisor.outfit import Outfit
+
+        keys = fencing.keys if fencing else {}
+        outfit = await Outfit.of(place, program, request, keys, self._log)
+        try:
+            yield outfit.given(), outfit.covers
+        finally:
+            await outfit.close()
+
     def _command(self, program: Agent) -> tuple[str, ...]:
         run = self._held.run
         if run.mode == "inplace":
-            return program.interactive(run.order.arguments)
-        return program.headless(run.goal)
+            return program.interactive(Wish(arguments=run.order.arguments))
+        return program.headless(Wish(run.goal))
 
     async def _supervised(
-        self, prepared: Prepared, where: Ground, program: Agent, place: Site
+        self,
+        prepared: Prepared,
+        where: Ground,
+        program: Agent,
+        place: Site,
+        covers: tuple[Cover, ...],
     ) -> Ending:
         self._keep_plan(prepared)
-        await where.settle(prepared.plan)
+        # git is to see the repository's own files, and not what stands over them for the agent.
+        bare = _without(prepared.plan, covers)
+        if not self._held.run.turn:
+            await where.settle(bare, functools.partial(place.run_inside, network=self._network))
+        await _left_alone(place, bare, covers)
         self.reached("prepared")
         ending = await self._agent_at_work(prepared, program, place, where)
         self._to("collecting")
         self._note_ending(ending)
         for warning in prepared.warnings():
             self._tell(warning)
-        if (result := await where.collect(prepared.plan)) is not None:
+        if (result := await where.collect(bare)) is not None:
             self._stored(result)
         return ending
 
@@ -167,7 +200,7 @@ class Supervisor:
         self, prepared: Prepared, program: Agent, place: Site, where: Ground
     ) -> Ending:
         terminal = self._held.run.order.terminal
-        surface: Surface = Desk(self._log) if terminal else Output(program, self._log)
+        surface: Surface = Desk(self._log) if terminal else self._output(program)
         with contextlib.closing(surface):
             if self._network is not None:
                 self._network.get_ready()
@@ -196,6 +229,20 @@ class Supervisor:
                 self._sandbox = None
                 if self._network is not None:
                     await self._network.close()
+
+    def _output(self, program: Agent) -> Output:
+        return Output(program, self._log, self._held.run_dir / "output.log", self._heard)
+
+    def _heard(self, heard: Heard) -> None:
+        """What the record keeps of the agent's words."""
+        run = self._held.run
+        if heard.failure is not None:
+            self._failure = heard.failure
+        known = replace(
+            run, session=heard.session or run.session, answer=heard.answer or run.answer
+        )
+        if known != run:
+            self._held.save(known)
 
     def _publish(self) -> None:
         for port in self._held.run.order.publish:
@@ -240,10 +287,11 @@ class Supervisor:
     def _verdict(self, ending: Ending) -> State:
         if self._stopped_by:
             return "stopped"
-        return "done" if ending.code == 0 else "failed"
+        # Exit codes lie: some agents end with 0 after their model refused them.
+        return "done" if ending.code == 0 and not self._failure else "failed"
 
     def _note_ending(self, ending: Ending) -> None:
-        why = self._stopped_by or ending.stopped_by
+        why = self._stopped_by or ending.stopped_by or self._failure or None
         self._held.save(replace(self._held.run, exit_code=ending.code, stopped_by=why))
 
     def _to(self, state: State) -> None:
@@ -281,6 +329,25 @@ class Supervisor:
 
     def reached(self, point: str) -> None:
         """Nothing; crash tests put something here."""
+
+
+def _without(plan: Plan, covers: tuple[Cover, ...]) -> Plan:
+    return replace(plan, mounts=tuple(step for step in plan.mounts if step not in covers))
+
+
+async def _left_alone(place: Site, plan: Plan, covers: tuple[Cover, ...]) -> None:
+    """To the agent's git, files that something stands over are as they were: or it would commit
+    what it sees there."""
+    root = place.run.workspace
+    if not covers or root is None:
+        return
+    paths = b"".join(bytes(step.target.relative_to(root)) + b"\0" for step in covers)
+    command = ("git", "-C", str(root), "update-index", "--skip-worktree", "-z", "--stdin")
+    with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as said:
+        asked.write(paths)
+        asked.seek(0)
+        made = replace(plan, command=("/bin/sh", "-c", '"$@" || true', "sh", *command))
+        await place.run_inside(made, asked.fileno(), said.fileno(), said.fileno())
 
 
 @contextlib.asynccontextmanager

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ags import identity
 from ags.backends import backend
@@ -17,6 +18,9 @@ from ags.prepare import Preparer
 from ags.runs import Held, Result, Run
 from ags.workspace import diff
 from ags.workspace.git import Repository
+
+if TYPE_CHECKING:
+    from ags.network import Network
 
 Tell = Callable[[str], None]
 
@@ -48,6 +52,11 @@ class Site:
         return self.git_folder
 
     @property
+    def home_folder(self) -> Path:
+        """What holds the run's copy of its agent's home."""
+        return self.ags_home / "home" / self.run.id
+
+    @property
     def worktrees(self) -> Path:
         return self.ags_home / "worktrees"
 
@@ -55,15 +64,25 @@ class Site:
     def spares(self) -> Path:
         return self.ags_home / "spares"
 
-    async def run_inside(self, plan: Plan, stdin: int, stdout: int, stderr: int) -> Ending:
-        """A script of ours, in a sandbox like the agent's."""
+    async def run_inside(
+        self, plan: Plan, stdin: int, stdout: int, stderr: int, network: Network | None = None
+    ) -> Ending:
+        """A script of ours or the person's, in a sandbox like the agent's; sealed if without a
+        network."""
+        if network is not None:
+            network.get_ready()
         sandbox = await self.backend.launch(plan, Streams(stdin, stdout, stderr))
         try:
+            if network is not None:
+                await network.open(sandbox)
             await sandbox.release()
             return await sandbox.wait()
         except BaseException:
             await sandbox.kill()
             raise
+        finally:
+            if network is not None:
+                await network.close()
 
 
 def site(held: Held, ags_home: Path, environ: Mapping[str, str], home: Path, tell: Tell) -> Site:

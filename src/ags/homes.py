@@ -1,0 +1,209 @@
+"""An agent's home: kept for each client, lent to a run as a copy, and what comes back of it.
+
+What comes back is hostile: nothing in it is followed, only plain files are taken, and only so many.
+What is not taken stays in the run's own home, which is there until the run is removed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from ags import clients, records
+from ags.errors import AgsError
+from ags.frozen import frozen
+from ags.model import MIB
+from ags.workspace.tree import Owner, shown
+
+FILES, LENT = "files", "lent.json"
+MOST_FILES = 20_000
+DEEPEST = 32
+LARGEST = 256 * MIB
+MOST = 1024 * MIB
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def folder(
+    ags_home: Path, client: str, agent: str, environ: Mapping[str, str] | None = None
+) -> Path:
+    """Where an agent's home is kept; without a client, the person's own."""
+    return clients.homes(ags_home, client, environ or {}) / agent
+
+
+@frozen
+class Known:
+    """A file as it was: how long, and what was in it."""
+
+    size: int
+    digest: str
+
+
+class Home:
+    """One agent's home of one client, and the copy of it that one run has."""
+
+    def __init__(self, kept: Path, lent: Path, paths: Iterable[str], owner: Owner) -> None:
+        """`paths` are those below a home that live on: conversations, history, log-ins."""
+        self._kept = kept
+        self._lent = lent
+        self._paths = tuple(paths)
+        self._owner = owner
+
+    @property
+    def files(self) -> Path:
+        """What is mounted as the run's home."""
+        return self._lent / FILES
+
+    def lend(self, furnish: Callable[[Path], None] = lambda home: None) -> None:
+        """Make the run's copy, with what `furnish` puts there.
+
+        One that is there already goes on as it is: for the run's next turn. By then whatever is
+        in it may be a trap, so nothing is written there any more.
+        """
+        if self.files.exists():
+            return
+        self._lent.mkdir(mode=0o711, parents=True, exist_ok=True)
+        draft = self._lent / f"{FILES}.new"
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(mode=0o700)
+        known = {path: _copied(self._kept, draft, path) for path in self._regular(self._kept)}
+        furnish(draft)
+        self._hand_over(draft)
+        self._note(known)
+        os.rename(draft, self.files)
+
+    def give_back(self) -> tuple[str, ...]:
+        """Take what the run changed; returns what was left with the run, in words."""
+        before = self._noted()
+        told: list[str] = []
+        with _only_one(self._kept):
+            taken = size = 0
+            for path in self._regular(self.files):
+                length = os.lstat(self.files / path).st_size
+                taken, size = taken + 1, size + length
+                if length > LARGEST or taken > MOST_FILES or size > MOST:
+                    told.append(f"{shown(path)} is too large, or one of too many")
+                    size -= length
+                elif not self._given_back(path, before.get(path)):
+                    told.append(f"{shown(path)} was changed by another run meanwhile")
+        return tuple(told)
+
+    def _given_back(self, path: str, before: Known | None) -> bool:
+        """Whether it is where the next run finds it."""
+        mine, theirs = _known(self.files, path), _known(self._kept, path)
+        if mine in (before, theirs):
+            return True
+        if theirs in (None, before):
+            _write(self._kept, path, self.files)
+            return True
+        # Both have written on: such as histories. What is new in ours goes behind theirs.
+        if before is not None and _known(self.files, path, before.size) == before:
+            _write(self._kept, path, self.files, behind=before.size)
+            return True
+        return False
+
+    def _regular(self, top: Path) -> Iterator[str]:
+        for path in self._paths:
+            yield from _plain_files(top, path)
+
+    def _hand_over(self, draft: Path) -> None:
+        if os.geteuid() != 0 or self._owner.uid == 0:
+            return
+        for folder, names, files in os.walk(draft):
+            for name in (".", *names, *files):
+                place = os.path.join(folder, name)
+                os.chown(place, self._owner.uid, self._owner.gid, follow_symlinks=False)
+
+    def _note(self, known: dict[str, Known]) -> None:
+        written = {path: [each.size, each.digest] for path, each in known.items()}
+        records.replace_file(self._lent / LENT, json.dumps(written).encode())
+
+    def _noted(self) -> dict[str, Known]:
+        try:
+            written = json.loads((self._lent / LENT).read_bytes())
+            return {path: Known(int(size), str(digest)) for path, (size, digest) in written.items()}
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            what = "see what the run changed in its home"
+            raise AgsError(what, subject=self._lent / LENT, cause=str(error)) from error
+
+
+def _plain_files(top: Path, path: str) -> Iterator[str]:
+    """Below `top`, never through a link, whoever put it there."""
+    above = list(Path(path).parents)[-2::-1]  # without ".", from the top down
+    if not all(_is(top / folder, stat.S_ISDIR) for folder in above) or len(above) > DEEPEST:
+        return
+    place = top / path
+    if _is(place, stat.S_ISREG):
+        yield path
+    elif _is(place, stat.S_ISDIR):
+        with suppress(OSError):
+            for name in sorted(os.listdir(place)):
+                yield from _plain_files(top, f"{path}/{name}")
+
+
+def _is(path: Path, kind: Callable[[int], bool]) -> bool:
+    try:
+        return kind(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _known(top: Path, path: str, most: int | None = None) -> Known | None:
+    """What is there, or its first `most` bytes; None if there is nothing to read."""
+    digest, size = hashlib.sha256(), 0
+    try:
+        with open(os.open(top / path, _READ), "rb") as file:
+            while data := file.read(MIB if most is None else min(MIB, most - size)):
+                digest.update(data)
+                size += len(data)
+    except OSError:
+        return None
+    return Known(size, digest.hexdigest())
+
+
+def _copied(source: Path, target: Path, path: str) -> Known:
+    _write(target, path, source)
+    known = _known(target, path)
+    assert known is not None
+    return known
+
+
+def _write(target: Path, path: str, source: Path, behind: int = 0) -> None:
+    """The source's file in the place of the target's; or what it has after the first `behind`
+    bytes at the end of the target's."""
+    place = target / path
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = place.with_name(f".{place.name}.ags-new")
+    draft.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(draft, flags, 0o600), "wb") as writer:
+        if behind:
+            with open(os.open(place, _READ), "rb") as own:
+                _pour(own, writer)
+        with open(os.open(source / path, _READ), "rb") as reader:
+            reader.seek(behind)
+            _pour(reader, writer)
+    os.replace(draft, place)
+
+
+def _pour(reader: BinaryIO, writer: BinaryIO) -> None:
+    while data := reader.read(MIB):
+        writer.write(data)
+
+
+@contextmanager
+def _only_one(kept: Path) -> Iterator[None]:
+    kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = os.open(kept, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)

@@ -1,0 +1,246 @@
+"""What an agent is given before it starts, and what is taken back when it has ended.
+
+Its program, a home of its own, what it is told, and a way to ask the hooks: all of it read-only but
+for the home.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from ags import homes, identity, plan, programs
+from ags.agents import merge, prompt
+from ags.agents.base import AGENT_DIR, MCP_LOGINS, Agent, Bring, Facts, HomeFile, Wish
+from ags.config import trust
+from ags.config.trust import Supplied
+from ags.errors import AgsError
+from ags.events import Writer
+from ags.hooks import managed, person
+from ags.hooks.channel import Channel
+from ags.hooks.decide import Bench, Decider
+from ags.hooks.model import Ground
+from ags.model import MIB, Bind, Cover, Identity, MountStep, Text, Weakening
+from ags.prepare import Request
+from ags.supervisor.site import Site
+from ags.workspace.tree import Owner, acting_as
+
+MOST_BROUGHT = 64 * MIB
+NOTHING = b"{}\n"
+"""What stands over a file that nobody approved: no settings, no hooks, and a program that ends."""
+
+
+class Outfit:
+    """Of one agent, for one turn of its run."""
+
+    def __init__(
+        self, site: Site, agent: Agent, request: Request, keys: Mapping[str, str], log: Writer
+    ) -> None:
+        self._site, self._agent, self._request, self._log = site, agent, request, log
+        self._who: Identity = identity.resolve(os.stat(request.cwd), site.home)
+        self._inner_home = plan.home_of(self._who)
+        self._supplied = self._repository_settings()
+        run = site.run
+        self._trusted = trust.approved(site.ags_home, run.order.client, run.project, self._supplied)
+        self._python = managed.interpreter()
+        self._facts = Facts(
+            home=str(self._inner_home),
+            cwd=str(request.cwd),
+            keys=keys,
+            prompt=self._told(),
+            client=run.order.client,
+            trusted=self._trusted,
+            python=self._python.path,
+        )
+        kept = homes.folder(site.ags_home, run.order.client, run.agent)
+        owner = Owner(self._who.host_uid, self._who.host_gid)
+        self._home = homes.Home(kept, site.home_folder, self._lives_on(), owner)
+        self._fixed: dict[str, str] = {}
+        """What of its home cannot be changed, as it was when the home was made."""
+        self._channel: Channel | None = None
+        self._closing = contextlib.ExitStack()
+
+    @classmethod
+    async def of(
+        cls, site: Site, agent: Agent, request: Request, keys: Mapping[str, str], log: Writer
+    ) -> Outfit:
+        made = cls(site, agent, request, keys, log)
+        made._home.lend(made._furnish)
+        made._fix()
+        made._channel = await Channel.open(
+            site.held.run_dir, made._decider().hear, owner=made._who.host_uid
+        )
+        return made
+
+    def given(self) -> Request:
+        """The request, with all of it."""
+        run = self._site.run
+        installed = programs.current(self._site.ags_home, run.agent)
+        if installed is None:
+            raise missing(run.agent)
+        self._closing.enter_context(programs.held(installed))
+        node = programs.node_for_inside(installed.node)
+        own = dict(self._agent.environment(self._facts))
+        return replace(
+            self._request,
+            command=self._command(),
+            environment=(*own.items(), *self._request.environment),
+            path=(*((node.path,) if node.path else ()), *self._request.path),
+            home=self._home.files,
+            given=(Bind(installed.folder, PurePosixPath(AGENT_DIR)), *node.steps, *self._steps()),
+            weakenings=(*self._request.weakenings, *self._weakenings()),
+        )
+
+    @property
+    def covers(self) -> tuple[Cover, ...]:
+        """What stands over the repository's own settings for agents, until they are approved."""
+        if self._trusted:
+            return ()
+        root = PurePosixPath(self._root)
+        return tuple(Cover(root / file, NOTHING) for file in self._supplied.files)
+
+    @property
+    def covered(self) -> tuple[str, ...]:
+        return () if self._trusted else self._supplied.files
+
+    async def close(self) -> None:
+        """What the agent keeps is kept."""
+        if self._channel is not None:
+            await self._channel.close()
+        self._closing.close()
+        for note in self._home.give_back():
+            self._site.tell(f"left in the run's own home: {note}")
+
+    def _command(self) -> tuple[str, ...]:
+        run, order = self._site.run, self._site.run.order
+        wish = Wish(
+            goal=run.goal if run.said is None else run.said,
+            model=order.model,
+            session=run.session if run.turn else order.session,
+            defaults=order.defaults,
+            yolo=order.yolo,
+            arguments=order.arguments,
+            trusted=self._trusted,
+        )
+        if run.mode == "inplace":
+            return self._agent.interactive(wish)
+        return self._agent.headless(wish)
+
+    def _steps(self) -> Iterator[MountStep]:
+        assert self._channel is not None
+        yield Bind(self._channel.path, managed.SOCKET)
+        yield from self._python.binds
+        for each in self._agent.etc(self._facts):
+            yield Text(PurePosixPath(each.path), each.text.encode())
+        for path, text in self._fixed.items():
+            yield Text(self._inner_home / path, text.encode())
+        yield from self.covers
+
+    def _decider(self) -> Decider:
+        site, order = self._site, self._site.run.order
+        given = [each.config.host for each in order.mounts if each.config.writable]
+        writable = [self._root, *given]
+        bench = Bench(
+            run=site.run.name,
+            ground=Ground(
+                workspace=str(self._root),
+                home=str(self._inner_home),
+                writable=tuple(str(folder) for folder in given),
+            ),
+            home=site.home,
+            hooks=person.find(site.preparer.settings_folder / "hooks", writable),
+            guard=not order.yolo,
+            writable=tuple(writable),
+        )
+        return Decider(bench, self._note)
+
+    def _note(self, fields: Mapping[str, object]) -> None:
+        self._log.write("hook", **fields)
+
+    def _weakenings(self) -> Iterator[Weakening]:
+        if self._site.run.order.yolo:
+            yield Weakening("yolo", "the guard on the agent's tool calls is off")
+
+    def _told(self) -> str:
+        run = self._site.run
+        return prompt.text(
+            network=run.order.network,
+            ask=run.order.ask is True,
+            inplace=run.mode == "inplace",
+        )
+
+    @property
+    def _root(self) -> Path:
+        run = self._site.run
+        return run.workspace or run.project
+
+    def _repository_settings(self) -> Supplied:
+        return trust.supplied(self._root, self._agent.settings, str(self._site.run.order.folder))
+
+    def _lives_on(self) -> tuple[str, ...]:
+        """A run with a goal begins a conversation of its own, which stays in its own home."""
+        if self._site.run.mode == "inplace":
+            return self._agent.keeps
+        return tuple(path for path in self._agent.keeps if path == MCP_LOGINS)
+
+    def _furnish(self, home: Path) -> None:
+        for bring in self._agent.brings:
+            for note in self._brought(bring, home):
+                self._site.tell(note)
+        for file in self._agent.files(self._facts):
+            _merge(home, file)
+
+    def _fix(self) -> None:
+        """Kept outside the home: what an earlier turn left there is not to be read."""
+        paths = {file.path for file in self._agent.files(self._facts) if file.fixed}
+        folder = self._site.home_folder / "fixed"
+        for path in sorted(paths):
+            place = folder / path
+            if not place.exists():
+                place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                place.write_bytes((self._home.files / path).read_bytes())
+            self._fixed[path] = place.read_text()
+
+    def _brought(self, bring: Bring, home: Path) -> Iterator[str]:
+        """With the rights of whose home it is: there may be links in it that lead elsewhere."""
+        found: dict[str, bytes] = {}
+        with acting_as(Owner(self._who.host_uid, self._who.host_gid)):
+            try:
+                found = dict(_read(self._who.home, bring))
+            except OSError as error:
+                yield f"{bring.path} of yours is not there for it: {error.strerror}"
+        for path, data in found.items():
+            target = home / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+
+
+def missing(agent: str) -> AgsError:
+    hint = f"`ags update-agents {agent}` installs it"
+    return AgsError("start the agent", subject=agent, cause="it is not installed", hint=hint)
+
+
+def _merge(home: Path, file: HomeFile) -> None:
+    place = home / file.path
+    had = place.read_text(errors="replace") if place.is_file() else None
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    place.write_text(merge.merged(had, file))
+    place.chmod(0o600)
+
+
+def _read(home: Path, bring: Bring) -> Iterator[tuple[str, bytes]]:
+    """By their paths below the home."""
+    top, left = home / bring.path, MOST_BROUGHT
+    files = [top] if top.is_file() else sorted(path for path in top.rglob("*") if path.is_file())
+    for path in files:
+        left -= path.stat().st_size
+        if left < 0:
+            raise OSError(0, "it is too large")
+        text = path.read_bytes()
+        if bring.keys:
+            text = merge.brought(text.decode(errors="replace"), bring).encode()
+        if text:
+            yield str(path.relative_to(home)), text

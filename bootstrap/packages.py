@@ -37,6 +37,7 @@ NEEDS = (
     Need("util-linux", "unshare"),
     Need("iproute2", "ip"),
     Need("curl", "curl"),
+    Need("wget", "wget"),
     Need("openssl", "openssl"),
     Need("ca-certificates", "/etc/ssl/certs/ca-certificates.crt"),
     Need("openssh-server", "sshd"),

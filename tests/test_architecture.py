@@ -19,6 +19,7 @@ LAYERS = (
     ("errors", "frozen", "model", "reach", "text"),
     ("proc",),
     (
+        "clients",
         "config",
         "egress",
         "events",
@@ -27,6 +28,7 @@ LAYERS = (
         "host",
         "identity",
         "kernel",
+        "logins",
         "places",
         "records",
         "runs",

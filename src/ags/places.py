@@ -76,10 +76,11 @@ class Place:
 class Places:
     """The homes of the person and of the run, AGS's state and settings: looked at once."""
 
-    def __init__(self, homes: Sequence[Path], ags_home: Path, settings: Path) -> None:
+    def __init__(self, homes: Sequence[Path], ags_home: Path, settings: Path, *more: Path) -> None:
+        """`more` are folders of ours elsewhere, such as the homes of clients."""
         self.homes = tuple(homes)
         folders = [os.path.join(home, name) for home in homes for name in CREDENTIAL_FOLDERS]
-        self.homes_and_ours = [Place(str(path)) for path in (*homes, ags_home, settings)]
+        self.homes_and_ours = [Place(str(path)) for path in (*homes, ags_home, settings, *more)]
         self.ours = self.homes_and_ours[len(self.homes) :]
         self.credentials = [Place(path) for path in folders]
 

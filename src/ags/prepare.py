@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Self
 
-from ags import host, identity, places, plan, toolchains
+from ags import clients, host, identity, places, plan, toolchains
 from ags.config.schema import MountConfig, Settings
 from ags.errors import AgsError
 from ags.frozen import frozen
@@ -204,7 +204,9 @@ class Preparer:
 
     def _places(self, run_home: Path) -> Places:
         homes = tuple(dict.fromkeys((self.home, run_home)))
-        return Places(homes, self.ags_home, self.settings_folder)
+        return Places(
+            homes, self.ags_home, self.settings_folder, clients.data(self.ags_home, self.environ)
+        )
 
     def _workspace(self, start: Path) -> tuple[Path, Path, os.stat_result]:
         """The current directory, the workspace around it, and the facts of the latter.

@@ -215,8 +215,11 @@ class Store:
     part of the key in the keyring.
     """
 
-    def __init__(self, folder: Path, environ: Mapping[str, str], tool: str | None) -> None:
+    def __init__(
+        self, folder: Path, environ: Mapping[str, str], tool: str | None, client: str = ""
+    ) -> None:
         self.folder = folder
+        self._client = client
         self._environ = environ
         self._tool = tool
 
@@ -262,7 +265,10 @@ class Store:
     def _where(self, name: str) -> Kept:
         kept = dict(self.list()).get(name)
         if kept is None:
-            cause, hint = "there is no secret of this name", f"`ags secret set {name}`"
+            cause, whose = "there is no secret of this name", ""
+            if self._client:
+                cause, whose = f"{self._client} has none of this name", f"--client {self._client} "
+            hint = f"`ags secret set {whose}{name}`"
             raise AgsError("find the secret", subject=name, cause=cause, hint=hint)
         return kept
 
@@ -298,7 +304,10 @@ class Store:
         return await _output("use the keyring", argv, name, hint, *how)
 
 
-def store(folder: Path, environ: Mapping[str, str]) -> Store:
-    """The keyring needs `secret-tool`, and a session in which somebody can unlock it."""
+def store(folder: Path, environ: Mapping[str, str], client: str = "") -> Store:
+    """What is kept in this folder. `client` is only told of.
+
+    The keyring needs `secret-tool`, and a session in which somebody can unlock it.
+    """
     reachable = bool(environ.get("DBUS_SESSION_BUS_ADDRESS"))
-    return Store(folder, environ, proc.find("secret-tool") if reachable else None)
+    return Store(folder, environ, proc.find("secret-tool") if reachable else None, client)

@@ -13,20 +13,20 @@ import pytest
 
 from ags import clients, runs
 from ags.agents.base import LATEST
-from ags.cli import interactive, main
+from ags.cli import interactive
+from ags.cli import start as cli_start
 from ags.engine import Engine, Wish
 from ags.errors import AgsError
 from ags.runs import Order, Run
 from tests.cli.desk import Desk, is_harmless, on_terminal
-from tests.cli.working import started
+from tests.cli.working import wait_for
 
-SCRIPT = "import sys; from ags.cli import main; main.VERBS['client'] = ''; sys.exit(main.main())"
+SCRIPT = "import sys; from ags.cli.main import main; sys.exit(main())"
 BAD = ["../x", "-x", "", "a b", "A", "x\x1b[2J", "x" * 49, "a/b"]
 
 
 @pytest.fixture(autouse=True)
-def verb(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(main.VERBS, "client", "")
+def _listed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DBUS_SESSION_BUS_ADDRESS", "XDG_CONFIG_HOME", clients.DATA):
         monkeypatch.delenv(name, raising=False)
 
@@ -41,6 +41,8 @@ def wishes(monkeypatch: pytest.MonkeyPatch) -> list[Wish]:
         raise AgsError("go on", cause="this is a test")
 
     monkeypatch.setattr(Engine, "start", start)
+    for module in (cli_start, interactive):
+        monkeypatch.setattr(module, "equip", lambda *given: None)
     return asked
 
 
@@ -300,13 +302,16 @@ def test_the_person_is_asked_and_told_what_goes(desk: Desk) -> None:
 
 def test_a_client_with_a_run_at_work_is_not_removed(desk: Desk) -> None:
     furnished(desk, "acme")
-    with started(desk, "echo at work; sleep 60", "working"):
-        run_dir = runs.find(desk.state, "working")
-        record = json.loads((run_dir / "run.json").read_text())
-        record["order"]["client"] = "acme"
-        (run_dir / "run.json").write_text(json.dumps(record))
+    folder, script = str(desk.project.folder), "echo at work; sleep 60"
+    given = ("--detach", "--agent", "shell", "--client", "acme", "--project", folder)
+    assert desk.ags("start", *given, "working", script).code == 0
+    try:
+        wait_for(desk, "working", "at work")
         assert "`ags stop working` first" in desk.refused("client", "remove", "--yes", "acme")
         assert (desk.state / "homes/acme/claude").exists()
+    finally:
+        desk.ags("stop", "--now", "working")
+    assert desk.ags("client", "remove", "--yes", "acme").code == 0
 
 
 @pytest.mark.parametrize("verb", ["list", "show", "remove"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -195,7 +196,8 @@ def test_what_a_client_may_reach_another_may_not(tmp_path: Path) -> None:
 
 def test_what_a_client_denies_holds_against_all_other_layers(tmp_path: Path) -> None:
     file = client(tmp_path, "acme", "deny: [a.example]")
-    for given in ({"user": "domains: [a.example]"}, {"run": "domains: [a.example]"}):
+    for where in ("user", "run"):
+        given: dict[str, Any] = {where: "domains: [a.example]"}
         policy = built(tmp_path, allow=("a.example",), client_file=file, **given)
         assert judged(policy, "a.example").reason == "denied"
         assert judged(built(tmp_path, allow=("a.example",), **given), "a.example").allowed
@@ -215,8 +217,9 @@ def test_a_clients_policy_that_the_run_can_write_is_not_read(tmp_path: Path) -> 
     file = client(tmp_path / "project", "acme", "domains: [a.example]")
 
     def made(*written: Path) -> Whole:
-        given = ("shell", tmp_path / "none", None, (), {}, tmp_path / "home")
-        return asyncio.run(whole(*given, apart=(), written=written, client_file=file))
+        user, home = tmp_path / "none", tmp_path / "home"
+        how: dict[str, Any] = {"apart": (), "written": written, "client_file": file}
+        return asyncio.run(whole("shell", user, None, (), {}, home, **how))
 
     with pytest.raises(ConfigError, match="where the run writes"):
         made(tmp_path / "project")

@@ -82,8 +82,9 @@ def test_an_agents_own_key_is_wired_if_it_is_exported(
     assert wired(tmp_path, agent=agent, **{variable: ""}) == Wiring()
 
 
-def test_codex_does_not_get_a_key_that_it_would_not_use() -> None:
-    assert "OPENAI_API_KEY" not in [key.variable for key in AGENT_KEYS["codex"]]
+def test_codex_is_given_either_key() -> None:
+    """It would ignore the second; `agents/codex.py` hands it on under the first one's name."""
+    assert [key.variable for key in AGENT_KEYS["codex"]] == ["CODEX_API_KEY", "OPENAI_API_KEY"]
 
 
 def test_the_settings_go_before_what_is_known_of_an_agent(tmp_path: Path) -> None:

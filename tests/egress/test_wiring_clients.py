@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,9 +31,9 @@ def wired(
     client: str = "",
     agent: str = "shell",
     own: bool = False,
-    **environ: str,
+    environ: Mapping[str, str] | None = None,
 ) -> Wiring:
-    return asyncio.run(wire(configured, agent, environ, home, client, own_settings=own))
+    return asyncio.run(wire(configured, agent, environ or {}, home, client, own_settings=own))
 
 
 @pytest.mark.parametrize("client", VALUES)
@@ -85,10 +86,9 @@ def test_files_and_commands_of_the_persons_settings_are_not_for_clients(tmp_path
 
 
 def test_what_is_exported_is_there_for_every_client(tmp_path: Path) -> None:
+    exported = {"MINE": "x" * 20, KEY: "y"}
     for client in ("", "acme"):
-        found = wired(
-            tmp_path, EXPORTED, client=client, agent="claude", MINE="x" * 20, **{KEY: "y"}
-        )
+        found = wired(tmp_path, EXPORTED, client=client, agent="claude", environ=exported)
         assert (found.lookup("e"), found.lookup(f"env:{KEY}")) == ("x" * 20, "y")
 
 
@@ -104,24 +104,24 @@ def test_an_agents_key_that_was_kept_is_used_without_settings(tmp_path: Path) ->
 def test_a_clients_own_key_goes_before_exported_ones_for_the_same_host(tmp_path: Path) -> None:
     keep(tmp_path, "acme", KEY)
     exported = {KEY: "y", "CLAUDE_CODE_OAUTH_TOKEN": "z", "OPENAI_API_KEY": "o"}
-    found = wired(tmp_path, client="acme", agent="claude", **exported)
+    found = wired(tmp_path, client="acme", agent="claude", environ=exported)
     assert found.lookup(f"env:{KEY}") == VALUES["acme"] and list(found.inside()) == [KEY]
-    assert list(wired(tmp_path, client="acme", agent="pi", **exported).inside()) == [
+    assert list(wired(tmp_path, client="acme", agent="pi", environ=exported).inside()) == [
         KEY, "OPENAI_API_KEY",
     ]  # fmt: skip
-    other = wired(tmp_path, client="beta", agent="claude", **exported)
+    other = wired(tmp_path, client="beta", agent="claude", environ=exported)
     assert other.lookup(f"env:{KEY}") == "y"
 
 
 def test_for_the_person_what_is_exported_goes_before_what_is_kept(tmp_path: Path) -> None:
     keep(tmp_path, "", KEY)
-    assert wired(tmp_path, agent="claude", **{KEY: "y"}).lookup(f"env:{KEY}") == "y"
+    assert wired(tmp_path, agent="claude", environ={KEY: "y"}).lookup(f"env:{KEY}") == "y"
 
 
 def test_a_key_that_settings_send_elsewhere_never_goes_to_the_makers_host(tmp_path: Path) -> None:
     gateway = replace(KEPT, name="gateway", env=KEY, secret_store="gateway", host="gw.example")
-    found = wired(tmp_path, gateway, client="acme", agent="claude", **{KEY: "y"})
+    found = wired(tmp_path, gateway, client="acme", agent="claude", environ={KEY: "y"})
     assert found.injections == () and found.left_out == ("gateway",)
     keep(tmp_path, "acme", KEY)
-    found = wired(tmp_path, gateway, client="acme", agent="claude", **{KEY: "y"})
+    found = wired(tmp_path, gateway, client="acme", agent="claude", environ={KEY: "y"})
     assert found.lookup(f"env:{KEY}") == VALUES["acme"]

@@ -47,6 +47,11 @@ class Person:
         command = (sys.executable, *program, *arguments)
         return self._internet.run(command, cwd=self.project.folder, env=self._environ)
 
+    def trusts(self, roots: Path | None) -> None:
+        """The CAs in this file; without one, the system's."""
+        self._environ.pop("SSL_CERT_FILE", None)
+        self._environ |= {"SSL_CERT_FILE": str(roots)} if roots else {}
+
     def run_dir(self, name: str) -> Path:
         return (self.state / "names" / name).resolve()
 
@@ -187,6 +192,8 @@ def test_a_server_inside_is_opened_from_outside(internet: Internet, person: Pers
     get = ("curl", "-sS", "http://127.0.0.1:5173/page")
     found = wait_for(lambda: internet.run(get).stdout or None)
     assert found == "inside\n"
+    for elsewhere in ("11.0.0.2", "[2c0f::2]", "[::1]"):  # the machine's, as others know it
+        assert internet.run(("curl", "-sSm", "5", f"http://{elsewhere}:5173/page")).returncode != 0
     url = person.ags("port", "try", "5173", "--host-port", "0").stdout.strip()
     assert url.startswith("http://127.0.0.1:5173")
     person.ags("stop", "--now", "try")

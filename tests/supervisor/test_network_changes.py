@@ -180,17 +180,19 @@ def test_a_port_comes_goes_and_comes_back(internet: Internet, person: Person) ->
     start(person, script, "--policy", str(policy))
     wait_for(lambda: (person.run_dir("try") / "control.sock").exists() or None)
     folder = person.state / "worktrees/try"
-    for text, done in ((opened, None), ("domains: [other.example]\n", "closed"), (opened, None)):
-        policy_of(person, text)
-        assert person.ags("policy", "reload").returncode == 0
-        if done:
-            (folder / done).touch()
-            wait_for(lambda: (folder / "refused").exists() or None)
-        else:
-            before = len(api.requests)
-            wait_for(lambda before=before: len(api.requests) > before or None)  # type: ignore[misc]
+    reload(person, opened)
+    wait_for(lambda: came(api) == ["/one"] or None)
+    reload(person, "domains: [other.example]\n")
+    (folder / "closed").touch()
+    wait_for(lambda: (folder / "refused").exists() or None)
+    reload(person, opened)
     ended(person)
     assert came(api) == ["/one", "/three"]
+
+
+def reload(person: Person, policy: str) -> None:
+    policy_of(person, policy)
+    assert person.ags("policy", "reload").returncode == 0
 
 
 def test_a_port_that_cannot_be_opened_leaves_the_last_policy(
@@ -203,7 +205,7 @@ def test_a_port_that_cannot_be_opened_leaves_the_last_policy(
     script = (
         "until [ -e go ]; do sleep 0.1; done;"
         + gets("api.nine.example", "a")
-        + "; curl -sS -m 5 http://new.nine.example:8080/"
+        + "; curl -sS -m 5 http://new.nine.example:8080/; true"
     )
     start(person, script, "--policy", str(policy), fault=LATER_HELPERS_KILLED)
     wait_for(lambda: (person.run_dir("try") / "control.sock").exists() or None)

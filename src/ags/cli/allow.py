@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ags import clients, runs
 from ags.cli.asks import Asked, answered, the_one
 from ags.cli.invocation import Invocation, telling
 from ags.cli.paint import exact_time
@@ -15,7 +16,11 @@ from ags.shelf import Shelf
 @click.option("--once", is_flag=True, help="One connection or request; the default.")
 @click.option("--for", "time", metavar="TIME", help="For so long in this run, such as 30m or 1h.")
 @click.option("--uses", type=click.IntRange(1), metavar="N", help="With --for: so often at most.")
-@click.option("--always", is_flag=True, help="In all runs: add it to your policy.yaml.")
+@click.option(
+    "--always",
+    is_flag=True,
+    help="In all runs, of this client if it has one: add it to policy.yaml.",
+)
 @click.option("--run", metavar="NAME", help="The run that asks, if several ask under this id.")
 @click.argument("id_", metavar="ID")
 @click.pass_obj
@@ -62,6 +67,8 @@ def _write_down(invocation: Invocation, one: Asked) -> None:
     from ags.egress.rules import rules_in
 
     home = invocation.home
-    file = policy_file(invocation.environ, home)
+    client = runs.load(one.run_dir).order.client
+    of_client = clients.policy_file(invocation.environ, home, client)
+    file = of_client or policy_file(invocation.environ, home)
     rules = rules_in(read_document(f"- {one.fields.get('rule')}", "the run's rule"), denial=False)
     edit.rewrite(file, lambda text: edit.with_entries(text, file, home, rules))

@@ -136,6 +136,7 @@ async def _fenced(
 
     settings, environ = preparer.settings, invocation.environ
     apart = tools.written_here(invocation.ags_home)
+    mounted = (*settings.mounts, *(each for _, each in request.mounts))
     wiring = await wire(settings.secrets, AGENT, environ, invocation.ags_home)
     found = await layers.whole(
         AGENT,
@@ -145,7 +146,7 @@ async def _fenced(
         environ=environ,
         home=invocation.home,
         apart=apart,
-        written=apart,
+        written=(*apart, *(each.host for each in mounted if each.mode == "rw")),
         secrets=wiring.hosts,
     )
     terms = Terms(found.policy, wiring.injections, wiring.placeholders)

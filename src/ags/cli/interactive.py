@@ -13,8 +13,9 @@ from ags import runs
 from ags.agents import AGENTS
 from ags.agents.base import LATEST
 from ags.cli import offers, options, start
+from ags.cli.equip import equip
 from ags.cli.invocation import Invocation, engine_of, tell
-from ags.cli.options import Flags, agent_options, sandbox_options
+from ags.cli.options import USUAL, Flags, agent_options, sandbox_options
 from ags.cli.view import Detached, view
 from ags.engine import Engine, Wish
 from ags.errors import AgsError
@@ -23,8 +24,6 @@ from ags.runs import Run
 from ags.store import Filter
 
 ARGUMENTS = "ags.arguments"
-USUAL = "claude"
-"""Who it is for a client, if nobody is named."""
 
 
 class WithArguments(click.Command):
@@ -72,7 +71,8 @@ def command(
     """Work with an agent in DIR (default: here), on your own files; arguments after -- are its own.
 
     \b
-      ags --agent shell
+      ags --agent claude
+      ags --agent codex --continue
       ags --agent shell ~/src/project -- -lc 'make test'
       ags --client acme ~/src/acme
       ags --client acme --resume
@@ -112,6 +112,7 @@ def command(
             order=order,
         )
         start.check(invocation, wish)
+        equip(invocation, agent, order)
         offers.offer(invocation, agent, wish.folder, wish.order)
         return asyncio.run(_run(engine, wish))
 

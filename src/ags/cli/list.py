@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 
 from ags import runs
-from ags.cli import options
 from ags.cli.invocation import Invocation, telling
 from ags.cli.paint import (
     Paint,
@@ -64,7 +63,9 @@ STYLES = {
     metavar="DIR",
     help="Only runs on the project that this folder is in.",
 )
-@options.client_option("Only runs of this client; `default`: only your own.")
+@click.option(
+    "--client", metavar="NAME", help="Only runs of this client; `default`: only your own."
+)
 @click.option(
     "--all", "everything", is_flag=True, help=f"All of them, not only the newest {NEWEST}."
 )
@@ -94,7 +95,7 @@ def command(
         listing = shelf.listing(Filter(states=states, agent=agent))
         found = listing.runs
         if client is not None:
-            found = tuple(_of_client(found, options.client(client), invocation.ags_home))
+            found = tuple(_of_client(found, client, invocation.ags_home))
         if project is not None:
             found = tuple(_within(found, project))
         if as_array:
@@ -126,9 +127,12 @@ def _within(found: Sequence[Summary], folder: Path) -> Iterator[Summary]:
 
 def _of_client(found: Sequence[Summary], client: str, ags_home: Path) -> Iterator[Summary]:
     """By their records: the index does not know of clients."""
+    from ags.clients import checked_name  # here, for a list of all needs nothing of it
+
+    name = checked_name(client)
     for run in found:
         with contextlib.suppress(AgsError):  # just removed
-            if runs.load(runs.directory(ags_home, run.id)).order.client == client:
+            if runs.load(runs.directory(ags_home, run.id)).order.client == name:
                 yield run
 
 

@@ -39,6 +39,7 @@ VERBS = {
     "allow": "Let a run do what it asks for.",
     "deny": "Refuse a run what it asks for.",
     "port": "Bring a port of a run's sandbox to this machine's loopback.",
+    "client": "List and remove clients, whose work never meets.",
     "trust": "Approve what a repository brings for agents: settings, hooks, servers.",
     "agents": "List the agents: what is installed, and their log-ins.",
     "update-agents": "Install agents, or bring them up to date.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ags import clients
 from ags.cli.invocation import Invocation, tell
 from ags.egress import layers, registries
 from ags.egress.model import Request
@@ -27,6 +28,7 @@ def offer(invocation: Invocation, agent: str, folder: Path, order: Order) -> Non
         agent,
         user_file=layers.policy_file(invocation.environ, invocation.home),
         run_file=order.policy,
+        client_file=clients.policy_file(invocation.environ, invocation.home, order.client),
         allow=order.allow,
         environ=invocation.environ,
         home=invocation.home,

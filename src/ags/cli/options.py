@@ -20,6 +20,9 @@ from ags.frozen import frozen
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+USUAL = "claude"
+"""Who does it, if nobody is named."""
+
 _OPTIONS = (
     click.option(
         "--mount",

@@ -99,6 +99,8 @@ def _agent(run: Run) -> Iterator[tuple[str, str]]:
     where = "in a workspace of its own" if run.mode == "separate" else "in your own folder"
     yield "agent", f"{one_line(run.agent)}, {where}"
     order = run.order
+    if order.client:
+        yield "client", order.client
     if order.arguments:
         yield "arguments", " ".join(one_line(each) for each in order.arguments)
     for mount in order.mounts:

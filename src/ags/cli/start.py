@@ -13,8 +13,9 @@ import click
 from ags import clients, runs
 from ags.agents import AGENTS
 from ags.cli import offers, options, stream
+from ags.cli.equip import equip
 from ags.cli.invocation import Invocation, engine_of, tell
-from ags.cli.options import Flags, agent_options, sandbox_options
+from ags.cli.options import USUAL, Flags, agent_options, sandbox_options
 from ags.cli.paint import changes
 from ags.cli.show import next_steps
 from ags.config.load import load
@@ -30,7 +31,12 @@ INTERRUPTED = 130
 
 @click.command(short_help="Give an agent a goal, on a branch of its own.")
 @click.option(
-    "--agent", "-a", "agent", type=click.Choice(list(AGENTS)), required=True, help="Who does it."
+    "--agent",
+    "-a",
+    "agent",
+    type=click.Choice(list(AGENTS)),
+    default=USUAL,
+    help=f"Who does it. [default: {USUAL}]",
 )
 @click.option(
     "--project",
@@ -63,12 +69,14 @@ def command(
 ) -> int:
     """Give an agent GOAL (`-` reads it from standard input) under NAME.
 
-    It works in a checkout of its own, in a sandbox without network. Whatever it does comes back
-    as the branch agent--NAME; your own files and branches stay as they are until you apply it.
+    It works in a checkout of its own, in a sandbox that reaches what the policy allows. Whatever
+    it does comes back as the branch agent--NAME; your own files and branches stay as they are
+    until you apply it.
 
     \b
+      ags start fix-login "the login page accepts an empty password"
+      ags start fix-too --agent codex --detach "$(cat goal.md)"
       ags start tidy --agent shell 'sed -i s/colour/color/ *.md'
-      ags start fix-login --agent shell --detach "$(cat steps.sh)"
       ags diff tidy; ags apply tidy
 
     Ctrl-C stops the run in order and keeps what it did; a second one ends it at once. Closing the
@@ -89,6 +97,7 @@ def command(
         order=order(invocation, flags, config),
     )
     check(invocation, wish)
+    equip(invocation, agent, wish.order)
     offers.offer(invocation, agent, wish.folder, wish.order)
     with engine_of(invocation) as engine:
         return asyncio.run(_start(engine, wish, detach=detach))

@@ -11,6 +11,7 @@ import click
 from ags.agents import AGENTS, agent
 from ags.cli.invocation import Invocation
 from ags.cli.start import folder as named_folder
+from ags.clients import checked_name
 from ags.config import trust
 from ags.errors import AgsError
 from ags.places import make_state_folder
@@ -19,7 +20,7 @@ from ags.workspace.root import find_root
 
 
 @click.command(short_help="Approve what a repository brings for agents: settings, hooks, servers.")
-@click.option("--client", default="", metavar="NAME", help="For this client's runs.")
+@click.option("--client", default="default", metavar="NAME", help="For this client's runs.")
 @click.option("--yes", is_flag=True, help="Approve without being asked.")
 @click.option("--forget", is_flag=True, help="Take an approval back.")
 @click.argument("folder", required=False, metavar="[DIR]", type=click.Path(path_type=Path))
@@ -40,6 +41,7 @@ def command(
 
     Exit code: 0 if it is approved, or if there is nothing to approve; 1 if it is not.
     """
+    client = checked_name(client)
     start = named_folder(invocation, folder, "this folder").resolve()
     top = _top(start, invocation)
     if forget:

@@ -122,7 +122,7 @@ class Connection:
         try:
             outer, address = await self._fence.dial(request)
         except (Unreachable, OSError) as error:
-            note.write(reason=getattr(error, "reason", "unreachable"))
+            note.failed(error)
             self._link.reset()
             return
         reason = ""
@@ -146,7 +146,7 @@ class Connection:
         try:
             outer, address = await self._fence.dial(request)
         except (Unreachable, OSError) as error:
-            note.write(reason=getattr(error, "reason", "unreachable"))
+            note.failed(error)
             self._link.reset()
             return
         try:

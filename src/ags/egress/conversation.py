@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
-from ags.egress import http, inject, paths, policy, pump, reasons
+from ags.egress import http, inject, paths, policy, pump, reasons, serving
+from ags.egress.desk import Asked, Desk
 from ags.egress.exchange import Exchange, Moved
 from ags.egress.fence import Fence, Note
 from ags.egress.http import HeadReader, RequestHead
@@ -103,7 +105,34 @@ class Conversation:
         if isinstance(swapped, Misused):
             await self._misused(request, decision, swapped)
             return None
+        desk = self._fence.terms.desk
+        if desk is not None and desk.serves(request):
+            await self._served(desk, head, swapped, request, note, rest)
+            return None
         return await self._exchanged(head, swapped, request, note, rest)
+
+    async def _served(
+        self,
+        desk: Desk,
+        head: RequestHead,
+        swapped: Swapped,
+        request: Request,
+        note: Note,
+        rest: bytes,
+    ) -> None:
+        """Answered out here: the host itself sees no more than the desk asks of it."""
+        body = await serving.whole(self._inner, head, rest)
+        if isinstance(body, Refused):
+            note.write(reason=body.reason, refused=True)
+            await self._inner.write(http.bad_request(body))
+            return
+        look = self._fence.scanner(request).look
+        target = http.origin_target(head)
+        asked = Asked(request, target, swapped.headers, inject.Hidden(body), look)
+        answer = await desk.answer(asked, partial(serving.post, self._fence))
+        refused, received = bool(answer.reason), len(answer.body)
+        note.write(sent=len(body), received=received, reason=answer.reason, refused=refused)
+        await self._inner.write(serving.written(answer))
 
     def _may_send(self, request: Request, decision: Decision) -> Decision:
         """What a WebSocket carries is no GET: it is allowed where something may be sent, too."""
@@ -133,8 +162,7 @@ class Conversation:
             await self._inner.write(http.bad_gateway(_cause(error)))
             return None
         self._outer = (link, outer, address)
-        scanner = self._fence.scanner()
-        scanner.at_home = inject.at_home(self._fence.terms.injections, request)
+        scanner = self._fence.scanner(request)
         exchange = Exchange(
             head,
             swapped.headers,

@@ -11,6 +11,7 @@ from pathlib import Path
 from ags.egress import audit, company, inject, policy, resolve
 from ags.egress.audit import Line
 from ags.egress.company import CompanyProxy
+from ags.egress.desk import Desk
 from ags.egress.hosts import HOST_NAME
 from ags.egress.http import Headers
 from ags.egress.inject import Injection, Misused, Placeholder, Scanner, Swapped
@@ -35,6 +36,8 @@ class Terms:
     policy: Policy = Policy()
     injections: tuple[Injection, ...] = ()
     placeholders: tuple[Placeholder, ...] = ()
+    desk: Desk | None = None
+    """Answers for some hosts, and knows secrets that change by themselves."""
 
 
 class Fence:
@@ -116,11 +119,31 @@ class Fence:
             self._sessions[request.host, request.port, session.context] = resumable
 
     def swap(self, headers: Headers, target: str, request: Request) -> Swapped | Misused:
-        stands = {each.secret_id: each for each in self.terms.placeholders}
-        return inject.swap(headers, target, request, self.terms.injections, stands, self._secret)
+        desk = self.terms.desk
+        stands = {each.secret_id: each for each in self._placeholders}
+        injections = (*self.terms.injections, *(desk.injections if desk else ()))
+        swapped = inject.swap(headers, target, request, injections, stands, self._value)
+        if desk is None or isinstance(swapped, Misused) or not swapped.carried:
+            return swapped
+        more = tuple((value, value) for value in desk.covered())
+        return replace(swapped, carried=(*swapped.carried, *more))
 
-    def scanner(self) -> Scanner:
-        return Scanner(self.terms.placeholders)
+    def scanner(self, request: Request) -> Scanner:
+        """For what goes up with this request."""
+        at_home = inject.at_home(self.terms.injections, request)
+        if self.terms.desk:
+            at_home |= self.terms.desk.at_home(request)
+        return Scanner(self._placeholders, at_home)
+
+    @property
+    def _placeholders(self) -> tuple[Placeholder, ...]:
+        desk = self.terms.desk
+        return (*self.terms.placeholders, *(desk.placeholders if desk else ()))
+
+    def _value(self, secret_id: str) -> str | None:
+        desk = self.terms.desk
+        found = desk.lookup(secret_id) if desk else None
+        return self._secret(secret_id) if found is None else found
 
     def noted(self, request: Request, decision: Decision) -> Note:
         return Note(self._record, request, decision)
@@ -156,3 +179,9 @@ class Note:
             decision = replace(decision, allowed=False)
         carried = (address, sent, received, seconds)
         self._record(audit.line_of(self._time, self._request, decision, carried))
+
+    def failed(self, error: Exception) -> None:
+        """It could not be dialled. Where its name leads to no address of the open internet, that is
+        our word and not the network's."""
+        reason = str(getattr(error, "reason", "unreachable"))
+        self.write(reason=reason, refused=reason == "address")

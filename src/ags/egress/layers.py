@@ -98,9 +98,7 @@ async def whole(
 
     def made(defaults: Hosts) -> Policy:
         given = (agent, user_file, run_file, allow, environ, home)
-        return layers(
-            *given, client_file=client_file, ask=ask, secrets=secrets, defaults=defaults
-        )
+        return layers(*given, client_file=client_file, ask=ask, secrets=secrets, defaults=defaults)
 
     policy, defaults = made({}), {}
     if missing := pending(policy):

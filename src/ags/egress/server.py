@@ -30,8 +30,8 @@ LONGEST_QUERY = 4096
 DNS_SILENT = 30.0
 LINGER = 5.0
 """Seconds for a client to finish what it is sending after its answer."""
-MOST_UNHEARD = 64 * MIB
-"""Bytes of it."""
+MOST_UNHEARD = 32 * MIB
+"""Bytes of it: as much as the APIs of models take."""
 
 Serve = Callable[[Link], Awaitable[None]]
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from ags import clients, records, secrets
 from ags.config.schema import SecretConfig
 from ags.egress import inject
+from ags.egress.desk import Desk
 from ags.egress.inject import Injection, Placeholder
 from ags.errors import AgsError
 from ags.frozen import frozen
@@ -47,7 +48,7 @@ AGENT_KEYS: dict[str, tuple[Key, ...]] = {
         Key("ANTHROPIC_AUTH_TOKEN", "api.anthropic.com", "authorization", "Bearer {}"),
         Key("CLAUDE_CODE_OAUTH_TOKEN", "api.anthropic.com", "authorization", "Bearer {}"),
     ),
-    "codex": (Key("CODEX_API_KEY", "api.openai.com", "authorization", "Bearer {}"),),
+    "codex": (Key("CODEX_API_KEY", "api.openai.com", "authorization", "Bearer {}"), _OPENAI),
     "gemini": (_GEMINI,),
     "opencode": (_ANTHROPIC, _OPENAI, _GEMINI),
     "pi": (_ANTHROPIC, _OPENAI, _GEMINI),
@@ -69,11 +70,14 @@ class Wiring:
     """By the secret's id, for the fence alone."""
     left_out: tuple[str, ...] = ()
     """Secrets of the person's settings that are not this client's."""
+    desk: Desk | None = None
+    """The agent's log-in, where it is held outside."""
 
     @property
     def hosts(self) -> frozenset[tuple[str, int]]:
         """Whose TLS the fence has to end: `Policy.secrets`."""
-        return frozenset((each.host, each.port) for each in self.injections)
+        own = frozenset((each.host, each.port) for each in self.injections)
+        return own | (self.desk.hosts if self.desk else frozenset())
 
     def inside(self) -> dict[str, str]:
         """All that is set inside. With an exposed one in it, it must not be logged or stored."""
@@ -177,6 +181,7 @@ def renewed(old: Wiring, new: Wiring) -> tuple[Wiring, tuple[str, ...]]:
         environment=old.environment,
         exposed=old.exposed,
         weakenings=old.weakenings,
+        desk=old.desk,
     )
     return made, notes
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from ags import records, secrets
+from ags import clients, records, secrets
 from ags.config.load import load
+from ags.config.schema import Settings
 from ags.control.server import Verb
 from ags.egress import company, indexes, layers
 from ags.egress.asks import Asks
@@ -101,8 +102,11 @@ class Fencing:
 
     @classmethod
     async def of(cls, site: Site, log: Writer, environ: Mapping[str, str]) -> Fencing:
-        configured = site.preparer.settings.secrets
-        wiring = await wire(configured, site.run.agent, environ, site.ags_home)
+        wiring = await _wired(site, site.preparer.settings, environ)
+        for name in wiring.left_out:
+            client = site.run.order.client
+            hint = f"`ags secret set --client {client} {name}`"
+            site.tell(f"the secret {name} is not there: {client} has none of its own; {hint}")
         whole = await _policy(site, environ, wiring)
         made = cls(site, log, environ, wiring, whole, await _company(site, environ))
         await made._learn(whole)
@@ -169,12 +173,18 @@ class Fencing:
     async def _wired_anew(self) -> Wiring:
         run = self._site.run
         settings = load(run.order.config, self._environ, self._site.home)
-        return await wire(settings.secrets, run.agent, self._environ, self._site.ags_home)
+        return await _wired(self._site, settings, self._environ)
 
     def close(self) -> None:
         if self._learning is not None:
             self._learning.cancel()
         self._audit.close()
+
+
+async def _wired(site: Site, settings: Settings, environ: Mapping[str, str]) -> Wiring:
+    order, agent = site.run.order, site.run.agent
+    given = (settings.secrets, agent, environ, site.ags_home, order.client)
+    return await wire(*given, own_settings=order.config is not None)
 
 
 async def _policy(site: Site, environ: Mapping[str, str], wiring: Wiring) -> Whole:
@@ -192,6 +202,7 @@ async def _policy(site: Site, environ: Mapping[str, str], wiring: Wiring) -> Who
         home=site.home,
         apart=(*written, run.project, site.ags_home),
         written=written,
+        client_file=clients.policy_file(environ, site.home, run.order.client),
         ask=run.order.ask,
         secrets=wiring.hosts,
     )

@@ -55,7 +55,7 @@ class Outfit:
             trusted=self._trusted,
             python=self._python.path,
         )
-        kept = homes.folder(site.ags_home, run.order.client, run.agent)
+        kept = homes.folder(site.ags_home, run.order.client, run.agent, site.preparer.environ)
         owner = Owner(self._who.host_uid, self._who.host_gid)
         self._home = homes.Home(kept, site.home_folder, self._lives_on(), owner)
         self._fixed: dict[str, str] = {}
@@ -100,7 +100,7 @@ class Outfit:
         if self._trusted:
             return ()
         root = PurePosixPath(self._root)
-        return tuple(Cover(root / file, NOTHING) for file in self._supplied.files)
+        return tuple(Cover(root / file, _nothing(file)) for file in self._supplied.files)
 
     @property
     def covered(self) -> tuple[str, ...]:
@@ -216,6 +216,11 @@ class Outfit:
             target = home / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
+
+
+def _nothing(file: str) -> bytes:
+    """For TOML that is an empty file: codex ends at once over one that it cannot read."""
+    return b"" if file.endswith(".toml") else NOTHING
 
 
 def missing(agent: str) -> AgsError:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from ags.backends.base import Sandbox
-from ags.egress import fence, server
+from ags.egress import policy, server
 from ags.egress.asks import Asks
 from ags.egress.model import Decision
 from ags.egress.pool import Pool
@@ -57,7 +57,7 @@ def with_a_silent_resolver(patch: Patch) -> None:
 
 def with_everything_allowed(patch: Patch) -> None:
     said = Decision(True, "allowed", "everything", "nobody")
-    for module in (server, fence.policy):
+    for module in (server, policy):
         patch.setattr(module, "decide", lambda *given: said)
 
 

@@ -96,10 +96,15 @@ def slowly(talk, first):
 tell(tls=slowly(dial("api.example", 443), hello("api.example")),
      http=slowly(dial("plain.example", 80), b"GET / HTTP/1.1\\r\\nX: " + b"a" * 1000),
      proxy=slowly(dial(GATEWAY, PROXY), b"CONNECT api.example:443 HTTP/1.1\\r\\nX: " + b"a" * 1000),
-     socks=slowly(dial(GATEWAY, PROXY), b"\\5\\xff" + b"\\1" * 200))
+     socks=slowly(dial(GATEWAY, PROXY), b"\\5\\xff" + b"\\1" * 200),
+     dns=slowly(dial(GATEWAY, 53), b"\\4\\0" + b"\\0" * 200))
 """
         + CONTROL,
-        settings={"egress.connection.FIRST": 1.0, "egress.conversation.BETWEEN": 1.0},
+        settings={
+            "egress.connection.FIRST": 1.0,
+            "egress.conversation.BETWEEN": 1.0,
+            "egress.server.DNS_SILENT": 1.0,
+        },
     )
     assert all(taken is not None and taken < 5 for taken in told(ended).values()), told(ended)
     assert paths(scene.sites.api) == ["/control"] and scene.only(scene.sites.api)
@@ -125,7 +130,8 @@ tell(line=endless(dial("plain.example", 80), head + b"X: ", b"a" * 4096),
      connect=endless(dial(GATEWAY, PROXY), b"CONNECT ", b"a" * 4096),
      hello=endless(dial("api.example", 443), b"\\x16\\3\\1\\xff\\xff\\1\\0\\xff\\xfb", b"a" * 4096))
 """
-        + CONTROL
+        + CONTROL,
+        settings={"egress.server.MOST_UNHEARD": 1 << 20},
     )
     assert all(sent < 16 << 20 for sent in told(ended).values()), told(ended)
     assert ended.reasons.count("too-large") == 3

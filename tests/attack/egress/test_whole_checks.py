@@ -24,7 +24,7 @@ def desk(scene: Scene) -> Iterator[Desk]:
         yield made
 
 
-@pytest.mark.parametrize("fault", BROKEN)
+@pytest.mark.parametrize("fault", BROKEN, ids=[name.replace(" ", "-") for name in BROKEN])
 def test_behind_a_broken_fence_nothing_runs(desk: Desk, scene: Scene, fault: str) -> None:
     desk.ags("start", "try", "-a", "shell", *ALLOW, GOAL, fault=fault)
     assert runs.load(desk.run_dir("try")).state == "failed", told(desk.run_dir("try"))

@@ -1,0 +1,45 @@
+"""Before a run: its agent's program is there, or is offered; and whether it can reach its model."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import click
+
+from ags.agents import agent as known
+from ags.cli.invocation import Invocation, tell
+from ags.runs import Order
+
+
+def equip(invocation: Invocation, name: str, order: Order) -> None:
+    """On a terminal a missing program is offered; elsewhere it is an error that names the command.
+
+    Loaded only for agents that have one: npm and all that is not what a shell needs.
+    """
+    if known(name).program is None:
+        return
+    from ags import programs
+    from ags.cli.update_agents import installer
+
+    maker = installer(invocation)
+    ask = _ask if os.isatty(0) and os.isatty(2) else None
+    asyncio.run(programs.ensure(maker, name, ask))
+    if order.network and not _can_talk(invocation, name, order):
+        tell(
+            f"note: {name} has no key and no log-in that AGS knows of: export its key,"
+            f" `ags secret set`, or `ags auth {name}`"
+        )
+
+
+def _ask(question: str) -> bool:
+    return click.confirm(question, default=True, err=True)
+
+
+def _can_talk(invocation: Invocation, name: str, order: Order) -> bool:
+    from ags import programs
+    from ags.config.load import load
+
+    settings = load(order.config, invocation.environ, invocation.home)
+    state = programs.login_state(name, invocation.environ, invocation.ags_home, settings)
+    return bool(state.keys) or order.login is not None

@@ -1,0 +1,67 @@
+"""Real agents, each in a network of its own that has only loopback."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ags import runs
+from tests.real.installed import AGENTS, installed
+from tests.real.stage import Stage, staged
+
+CLONE_NEWNET = 0x40000000
+
+
+@pytest.fixture(scope="session")
+def programs() -> Iterator[Path]:
+    with installed() as place:
+        yield place
+
+
+@pytest.fixture
+def own_network() -> Iterator[None]:
+    """What is started from here on is in there too: nothing could leave, whatever a fence does."""
+    if os.geteuid() != 0:
+        pytest.skip("a network of its own needs root")
+    libc = ctypes.CDLL(None, use_errno=True)
+    before = os.open("/proc/self/ns/net", os.O_RDONLY)
+    if libc.unshare(CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "unshare")
+    os.system("ip link set lo up")
+    try:
+        yield
+    finally:
+        libc.setns(before, CLONE_NEWNET)
+        os.close(before)
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Not pytest's own, which it keeps: there are links to large programs in it."""
+    folder = Path(tempfile.mkdtemp(prefix="ags-stage-", dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    _end_runs(folder / "state")
+    shutil.rmtree(folder)
+
+
+def _end_runs(state: Path) -> None:
+    """Those that a failed test left."""
+    for run in runs.load_all(state)[0]:
+        if run.supervisor and runs.is_alive(runs.directory(state, run.id)):
+            os.kill(run.supervisor.pid, 9)
+
+
+@pytest.fixture(params=AGENTS)
+def stage(
+    request: pytest.FixtureRequest, programs: Path, place: Path, own_network: None
+) -> Iterator[Stage]:
+    """Of each agent; or of those that a test is parametrized with."""
+    with staged(request.param, programs, place) as made:
+        yield made

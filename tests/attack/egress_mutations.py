@@ -37,6 +37,7 @@ from ags.egress.fence import Fence
 from ags.egress.frames import Frames
 from ags.egress.http import HeadReader
 from ags.egress.inject import Redactor, Scanner
+from ags.egress.pool import Pool
 from ags.egress.server import Server
 from ags.egress.wire import Handshake, HelloReader
 
@@ -46,6 +47,7 @@ Apply = Callable[[Patch], None]
 NAMES, ADDRESSES, TLS = "egress/test_names.py", "egress/test_addresses.py", "egress/test_tls.py"
 HTTP, DNS, DIRECT = "egress/test_http.py", "egress/test_dns.py", "egress/test_direct.py"
 ORIGINS, SOCKETS = "egress/test_origins.py", "egress/test_websockets.py"
+VARIANTS = "egress/test_variants.py"
 SECRETS, STORM, POLICY = "egress/test_secrets.py", "egress/test_storm.py", "egress/test_policy.py"
 
 
@@ -116,6 +118,18 @@ SLOW = f"{STORM}::test_a_sender_that_never_comes_to_the_point_is_cut_off"
 WIDE = f"{POLICY}::test_a_policy_that_is_empty_or_too_wide_lets_nothing_out"
 
 EGRESS: dict[str, tuple[Apply, tuple[str, ...]]] = {
+    "egress: who is refused is heard out": (
+        altered(Server, "_serve", "await _heard_out(link)", "pass"),
+        (f"{VARIANTS}::test_who_sends_much_before_it_listens_still_hears_the_refusal",),
+    ),
+    "egress: hearing out has an end": (
+        altered(server, "_heard_out", "left > 0 and ", ""),
+        (f"{VARIANTS}::test_who_never_stops_sending_is_hung_up_on",),
+    ),
+    "egress: addresses in use stay": (
+        altered(Pool, "_make_room", "address not in self._pins", "True"),
+        (f"{VARIANTS}::test_an_address_in_use_is_given_to_no_other_name",),
+    ),
     "egress: the policy decides": (
         altered(
             Fence, "judge", DECIDED, f"{DECIDED}\n    decision = replace(decision, allowed=True)"
@@ -382,6 +396,10 @@ self._redactor and not {b"identity"}.issuperset(encodings)',
     ),
     "egress: a time for a proxy's client": (
         altered(server, "serve_proxy", "asyncio.timeout(FIRST)", "asyncio.timeout(None)"),
+        (SLOW,),
+    ),
+    "egress: a time for questions": (
+        altered(Server, "_ask", "asyncio.timeout(DNS_SILENT)", "asyncio.timeout(None)"),
         (SLOW,),
     ),
     "egress: a size for the head": (

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
+from ags import network
 from ags.backends import bwrap
 from ags.backends.base import Sandbox
 from ags.egress.wiring import Wiring
@@ -25,6 +26,7 @@ Apply = Callable[[Patch], None]
 
 WAYS, SECRETS = "egress/test_whole_ways_out.py", "egress/test_whole_secrets.py"
 DEATHS = "egress/test_whole_deaths.py"
+BROKEN = "egress/test_whole_checks.py::test_behind_a_broken_fence_nothing_runs"
 
 
 def with_values_inside(patch: Patch) -> None:
@@ -45,6 +47,17 @@ def with_any_fence(patch: Patch) -> None:
             await open_(self, sandbox)
 
     patch.setattr(Network, "open", opened)
+
+
+def unchecked(patch: Patch) -> None:
+    async def checked(self: Network, opened: netns.Opened) -> None:
+        return None
+
+    patch.setattr(Network, "_check", checked)
+
+
+def with_any_route(patch: Patch) -> None:
+    patch.setattr(network, "check_routes", lambda init: None)
 
 
 def outliving_us(patch: Patch) -> None:
@@ -101,6 +114,15 @@ WHOLE: dict[str, tuple[Apply, tuple[str, ...]]] = {
         with_any_fence,
         (f"{DEATHS}::test_without_its_helper_no_run_starts",),
     ),
+    "whole: the fence is tried at every start": (
+        unchecked,
+        (
+            f"{BROKEN}[a-listener-is-missing]",
+            f"{BROKEN}[every-name-has-the-same-address]",
+            f"{BROKEN}[the-policy-allows-everything]",
+        ),
+    ),
+    "whole: no route leads out": (with_any_route, (f"{BROKEN}[a-route-leads-out]",)),
     "whole: the agent ends with its supervisor": (
         outliving_us,
         (f"{DEATHS}::test_when_the_supervisor_is_killed_every_connection_ends",),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ags.egress import serving, tls
+from ags.egress import serving, tls, wiring
 from ags.egress.desk import Answer, Asked
 from ags.egress.fence import Fence, Terms
 from ags.egress.http import HeadReader, RequestHead
@@ -234,6 +234,14 @@ def test_the_model_may_be_told_of_a_stand_in_and_nobody_else(fenced: Fenced) -> 
     both = (fenced.agent.login["accessToken"] + fenced.agent.login["refreshToken"]).encode()
     assert fenced.fence.scanner(MODEL).feed(both) is None
     assert fenced.fence.scanner(TOKEN).feed(both) is not None
+
+
+def test_a_runs_wiring_keeps_its_desk(fenced: Fenced) -> None:
+    desk = fenced.agent.desk
+    made, _ = wiring.renewed(wiring.Wiring(desk=desk), wiring.Wiring())
+    assert made.desk is desk
+    assert {(TOKEN.host, 443), (MODEL.host, 443)} <= made.hosts
+    assert wiring.Wiring().hosts == frozenset()
 
 
 def test_what_could_not_be_stored_is_not_given(

@@ -14,6 +14,8 @@ from tests.real.terminal import terminal
 AT_TERMINAL = ("claude", "codex", "gemini")
 READY = {"claude": r"❯", "codex": r"›", "gemini": r"Type your message"}
 """On the screen once it waits for the person's words."""
+# Where they are missing, folders stand in their place, about which it complains.
+SETTINGS = {"claude": (".claude/settings.json", ".claude/settings.local.json")}
 ENDS = {"claude": ("C-c", "C-c"), "codex": ("C-c", "C-c"), "gemini": ("C-c", "C-c")}
 
 
@@ -31,6 +33,9 @@ def end(at: Screen, agent: str) -> None:
 
 @pytest.mark.parametrize("stage", AT_TERMINAL, indirect=True)
 def test_an_agent_at_a_terminal_asks_nothing_first_and_its_talk_is_kept(stage: Stage) -> None:
+    for path in SETTINGS.get(stage.agent, ()):
+        stage.project.write(path, "{}\n")
+    stage.project.commit("settings")
     stage.script.extend([Say("Greetings from the script.")])
     with terminal(stage) as at:
         before = at.prompt()

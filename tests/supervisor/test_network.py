@@ -33,8 +33,8 @@ class Person:
     def __init__(self, internet: Internet, project: Checkout, place: Path) -> None:
         self.project = project
         self.state = place / "state"
-        self._internet = internet
-        self._environ = {
+        self.internet = internet
+        self.environ = {
             "HOME": str(place / "home"),
             "AGS_HOME": str(self.state),
             "SSL_CERT_FILE": str(internet.ca_file),
@@ -45,12 +45,12 @@ class Person:
         """With a fault that `whole_cli.py` knows, the supervisor has it too."""
         program = (str(CLI), fault, "--") if fault else ("-m", "ags.cli.main")
         command = (sys.executable, *program, *arguments)
-        return self._internet.run(command, cwd=self.project.folder, env=self._environ)
+        return self.internet.run(command, cwd=self.project.folder, env=self.environ)
 
     def trusts(self, roots: Path | None) -> None:
         """The CAs in this file; without one, the system's."""
-        self._environ.pop("SSL_CERT_FILE", None)
-        self._environ |= {"SSL_CERT_FILE": str(roots)} if roots else {}
+        self.environ.pop("SSL_CERT_FILE", None)
+        self.environ |= {"SSL_CERT_FILE": str(roots)} if roots else {}
 
     def run_dir(self, name: str) -> Path:
         return (self.state / "names" / name).resolve()

@@ -129,7 +129,8 @@ async def _fenced(
     invocation: Invocation, flags: Flags, preparer: Preparer, request: Request
 ) -> tuple[Network, Request]:
     """The fence, and what is asked for with what the fence puts inside."""
-    from ags.egress import indexes, layers, tools
+    from ags import clients, secrets
+    from ags.egress import company, indexes, layers, tools
     from ags.egress.fence import Terms
     from ags.egress.wiring import wire
     from ags.network import Network, extra_roots
@@ -149,6 +150,8 @@ async def _fenced(
         written=(*apart, *(each.host for each in mounted if each.mode == "rw")),
         secrets=wiring.hosts,
     )
+    kept = secrets.store(clients.secrets(invocation.ags_home, ""), environ)
+    proxy = await company.configured(settings.network, kept, environ)
     terms = Terms(found.policy, wiring.injections, wiring.placeholders)
     network = Network(
         request.run,
@@ -157,6 +160,7 @@ async def _fenced(
         extra=extra_roots(settings.network.ca),
         record=_Refusals().record,
         secret=wiring.lookup,
+        proxy=proxy,
     )
     learnt = await indexes.learn(network.fence, found.indexes)
     network.fence.terms = replace(terms, policy=indexes.extended(found.policy, learnt))
@@ -164,7 +168,11 @@ async def _fenced(
         request,
         network=network.plan(),
         environment=(*request.environment, *wiring.inside().items()),
-        weakenings=(*request.weakenings, *wiring.weakenings),
+        weakenings=(
+            *request.weakenings,
+            *wiring.weakenings,
+            *((proxy.weakening,) if proxy else ()),
+        ),
     )
 
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 import base64
 import socket
+from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
-from ags import proc
+from ags import proc, secrets
+from ags.config.schema import Network
 from ags.egress import resolve
 from ags.egress.hosts import Address, BadHost, address_of, canonical_host
 from ags.egress.resolve import Dialled, Unreachable
 from ags.errors import AgsError
 from ags.frozen import frozen
 from ags.model import KIB, Weakening
-from ags.secrets import Secret
+from ags.secrets import FromStore, Secret, Store
 
 PORT = 3128
 LONGEST_ANSWER = 16 * KIB
@@ -59,6 +61,18 @@ def parse(written: str, login: str = "") -> CompanyProxy:
         raise _bad("has a login that is not user:password")
     encoded = base64.b64encode(login.encode()).decode()
     return CompanyProxy(host, port, Secret(f"Basic {encoded}") if login else None)
+
+
+async def configured(
+    network: Network, kept: Store, environ: Mapping[str, str]
+) -> CompanyProxy | None:
+    """As the settings have it; its login is one of the secrets that are kept."""
+    if not network.proxy:
+        return None
+    login = ""
+    if network.proxy_login:
+        login = (await secrets.get(FromStore(network.proxy_login), environ, kept)).reveal()
+    return parse(network.proxy, login)
 
 
 def _bad(cause: str) -> AgsError:

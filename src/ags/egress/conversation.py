@@ -157,8 +157,7 @@ class Conversation:
         try:
             link, outer, address = self._outer or await self._open(request)
         except (Unreachable, TlsError, OSError) as error:
-            reason = getattr(error, "reason", "unreachable")
-            note.write(reason=str(reason))
+            note.failed(error)
             await self._inner.write(http.bad_gateway(_cause(error)))
             return None
         self._outer = (link, outer, address)

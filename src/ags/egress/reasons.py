@@ -20,6 +20,7 @@ _PLACEHOLDERS = ("placeholder", "secret-gone", "secret-unsendable")
 
 
 _HINTS = {
+    "address": "a rule can list an address; a name that leads to a private one needs `upstreams:`",
     "distrusted": "the program does not trust the run's own CA; it is in the file $SSL_CERT_FILE",
     "proxy-request": "what came to the proxy's port is no CONNECT, whole address or SOCKS5",
 }

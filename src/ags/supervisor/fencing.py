@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from ags import clients, records, secrets
 from ags.config.load import load
@@ -22,7 +22,7 @@ from ags.egress.policy import Policy
 from ags.egress.wiring import FOLDER, Wiring, renewed, wire
 from ags.errors import AgsError
 from ags.events import Writer
-from ags.network import Network
+from ags.network import Network, extra_roots
 from ags.prepare import Request
 from ags.runs import Held
 from ags.supervisor.asking import AskVerbs, PortVerbs, noting
@@ -45,15 +45,22 @@ class Audit:
             self._file = os.open(path, flags, 0o600)
         except OSError as error:
             raise records.write_error("open the log of requests", path, error) from error
+        self._behind = b""
         size = os.fstat(self._file).st_size
         self._chain = Chain(held.run.egress_count, held.run.egress_last or Chain().last, size)
 
     def record(self, line: Line) -> None:
         """What was refused is told in the run's log as well, where a person looks."""
-        os.write(self._file, self._chain.append(line))
+        self._write(self._chain.append(line))
         if not line.allowed:
             shown = {"host": line.host, "port": line.port, "method": line.method}
             self._log.write("egress", allowed=False, reason=line.reason, path=line.path, **shown)
+
+    def _write(self, data: bytes) -> None:
+        """On a full disk what did not fit comes before the next: a gap would break the chain."""
+        self._behind += data
+        with contextlib.suppress(OSError):
+            self._behind = self._behind[os.write(self._file, self._behind) :]
 
     def note(self) -> None:
         """How far it is, in the record."""
@@ -64,7 +71,7 @@ class Audit:
 
     def close(self) -> None:
         if self._file >= 0:
-            os.write(self._file, self._chain.close())
+            self._write(self._chain.close())
             self.note()
             os.close(self._file)
             self._file = -1
@@ -93,7 +100,7 @@ class Fencing:
             site.run.id,
             _terms(whole.policy, wiring),
             environ=environ,
-            extra=tuple(_pem(path) for path in site.preparer.settings.network.ca),
+            extra=extra_roots(site.preparer.settings.network.ca),
             record=self._audit.record,
             secret=lambda secret_id: self._wiring.lookup(secret_id),
             ask=self._asks.ask,
@@ -108,7 +115,12 @@ class Fencing:
             hint = f"`ags secret set --client {client} {name}`"
             site.tell(f"the secret {name} is not there: {client} has none of its own; {hint}")
         whole = await _policy(site, environ, wiring)
-        made = cls(site, log, environ, wiring, whole, await _company(site, environ))
+        network, kept = (
+            site.preparer.settings.network,
+            secrets.store(site.ags_home / FOLDER, environ),
+        )
+        proxy = await company.configured(network, kept, environ)
+        made = cls(site, log, environ, wiring, whole, proxy)
         await made._learn(whole)
         return made
 
@@ -210,23 +222,3 @@ async def _policy(site: Site, environ: Mapping[str, str], wiring: Wiring) -> Who
 
 def _terms(policy: Policy, wiring: Wiring) -> Terms:
     return Terms(policy, wiring.injections, wiring.placeholders)
-
-
-async def _company(site: Site, environ: Mapping[str, str]) -> CompanyProxy | None:
-    network = site.preparer.settings.network
-    if not network.proxy:
-        return None
-    login = ""
-    if network.proxy_login:
-        kept = secrets.store(site.ags_home / FOLDER, environ)
-        found = await secrets.get(secrets.FromStore(network.proxy_login), environ, kept)
-        login = found.reveal()
-    return company.parse(network.proxy, login)
-
-
-def _pem(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        cause = (error.strerror or str(error)).lower()
-        raise AgsError("read [network] ca", subject=path, cause=cause) from error

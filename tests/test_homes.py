@@ -152,3 +152,26 @@ def test_without_the_note_of_what_was_lent_nothing_is_taken(kept: Path, noted: b
     with pytest.raises(AgsError, match="see what the run changed"):
         run.give_back()
     assert (kept / "history.jsonl").read_text() == "first\n"
+
+
+def test_a_file_of_ours_takes_the_place_of_whatever_a_turn_left_there(
+    kept: Path, tmp_path: Path
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("the person's")
+    run = home(kept)
+    (run.files / "token.json").symlink_to(victim)
+    run.put("token.json", b"ours")
+    run.put("new/folder/token.json", b"ours")
+    assert (run.files / "token.json").read_text() == "ours"
+    assert (run.files / "new/folder/token.json").read_text() == "ours"
+    assert victim.read_text() == "the person's"
+
+
+def test_it_is_not_written_through_a_folder_that_became_a_link(kept: Path, tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    run = home(kept)
+    (run.files / ".login").symlink_to(tmp_path / "theirs")
+    with pytest.raises(AgsError, match="fit the agent out"):
+        run.put(".login/token.json", b"ours")
+    assert list((tmp_path / "theirs").iterdir()) == []

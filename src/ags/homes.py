@@ -21,7 +21,8 @@ from ags import clients, records
 from ags.errors import AgsError
 from ags.frozen import frozen
 from ags.model import MIB
-from ags.workspace.tree import Owner, shown
+from ags.workspace.bring import made
+from ags.workspace.tree import Owner, closing, open_top, shown
 
 FILES, LENT = "files", "lent.json"
 MOST_FILES = 20_000
@@ -78,6 +79,22 @@ class Home:
         self._hand_over(draft)
         self._note(known)
         os.rename(draft, self.files)
+
+    def put(self, path: str, data: bytes) -> None:
+        """A file of ours in the run's home, whatever an earlier turn left at its place."""
+        *above, name = Path(path).parts
+        try:
+            with closing(open_top(self.files.resolve())) as top, closing(made(top, above)) as there:
+                with suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=there)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                with open(os.open(name, flags, 0o600, dir_fd=there), "wb") as file:
+                    file.write(data)
+                    if os.geteuid() == 0 and self._owner.uid != 0:
+                        os.fchown(file.fileno(), self._owner.uid, self._owner.gid)
+        except OSError as error:
+            cause = f"what is there in its home is in the way: {error.strerror}"
+            raise AgsError("fit the agent out", subject=path, cause=cause) from error
 
     def give_back(self) -> tuple[str, ...]:
         """Take what the run changed; returns what was left with the run, in words."""

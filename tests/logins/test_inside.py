@@ -104,6 +104,7 @@ def test_two_runs_and_a_renewal_in_the_middle(scene: Scene) -> None:
         assert {status for status, _ in told["model"]} == {200}, told
         assert {status for status, _ in told["renewals"]} == {200}
         assert len(told["renewals"]) >= 2
+        assert all(json.loads(text)["echo"].strip("*") == "" for _, text in told["model"])
         assert told["found"][0] == 0 and told["found"][1] > 0, "no token, but its stand-in"
         assert no_token(scene.site, outcome, told)
     both = sum(len(told["renewals"]) for _, told in ended)
@@ -145,6 +146,7 @@ case("said to the model", "https://{MODEL}/v1/messages", {{"say": refresh + acce
 
 
 def test_an_echo_of_old_tokens_is_covered_too(scene: Scene) -> None:
+    scene.site.tells_old = True
     ended, told = scene.run("ask_model(); renew(); status, text = ask_model()")
     assert [status for status, _ in told["model"]] == [200, 200]
     vendor = scene.site.vendor

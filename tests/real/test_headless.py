@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 
 from tests.models import Say, Think
 from tests.models.script import INPUT_TOKENS, OUTPUT_TOKENS
@@ -28,7 +28,9 @@ def test_an_agent_works_behind_the_fence_and_its_key_stays_outside(stage: Stage)
     play(stage)
     run = stage.record()
     assert run.state == "done" and run.session and run.result is not None, stage.told()
-    assert run.result.files == 2 and run.answer in ("All done.", "")
+    assert run.result.files == 2
+    # The others never say which of their words is the answer.
+    assert stage.agent not in ("claude", "pi") or run.answer == "All done."
     assert stage.on_branch("new.txt") == "hello\n" and stage.on_branch("ran.txt") == "ran\n"
     shown = stage.ags("diff", "try").stdout
     assert "new.txt" in shown and "+hello" in shown
@@ -66,11 +68,10 @@ def _readable(stage: Stage) -> None:
 
 def _key_stayed_outside(stage: Stage) -> None:
     maker = stage.maker
-    asked = [each for each in stage.server.requests if each.asked.get("tools") or b"tool" in each.body]
+    asked = [each for each in stage.server.requests if "write a file" in str(each.asked)]
     assert asked and all(each.header(maker.header) == maker.sent for each in asked)
     assert maker.key not in stage.seen()
     runs_own = [each for each in stage.state.iterdir() if each.name != "agents"]
     assert holding(maker.key, stage.project.folder, *runs_own) == []
-    # It asked for its environment: there was something in the key's place.
-    inside = [line for line in json.dumps(stage.seen()).split("\\n") if maker.variable in line]
-    assert inside, "it never saw its environment"
+    # It was asked for its environment, and sent on what stood in the key's place.
+    assert re.search(rf"{maker.variable}=[\w-]{{20}}", stage.seen())

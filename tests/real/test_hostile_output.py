@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,7 @@ printf '\033]0;owned\007\033[2J\n'
 for n in $(seq 2000); do echo "line $n of a flood"; done
 echo 'complaint' >&2
 cat <<'END'
-{}
+@END@
 END
 printf '{"type":"assistant","message":{"content":[{"type":"te'
 """
@@ -78,8 +77,8 @@ def install(stage: Stage, script: str) -> None:
 def fake(request: pytest.FixtureRequest, place: Path, own_network: None) -> Iterator[Stage]:
     with staged(request.param, None, place) as stage:
         lines = "\n".join(json.dumps(line) for line in ENDS[stage.agent])
-        install(stage, HOSTILE.format(end=lines) if "{end}" in HOSTILE else HOSTILE.replace("{}", lines, 1))
-        yield replace(stage)
+        install(stage, HOSTILE.replace("@END@", lines))
+        yield stage
 
 
 def test_no_line_of_an_agent_stops_a_run_or_its_stream(fake: Stage) -> None:

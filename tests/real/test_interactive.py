@@ -1,8 +1,9 @@
-"""Claude Code and one more at the person's terminal: no questions first, and the talk is kept."""
+"""Claude Code and two more at the person's terminal: no questions first, and the talk is kept."""
 
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
@@ -12,23 +13,32 @@ from tests.real.stage import Stage, holding
 from tests.real.terminal import terminal
 
 AT_TERMINAL = ("claude", "codex", "gemini")
-READY = {"claude": r"❯", "codex": r"›", "gemini": r"Type your message"}
+READY = {"claude": r"^❯", "codex": r"^›", "gemini": r"Type your message"}
 """On the screen once it waits for the person's words."""
+LEAVE = {"claude": "/exit", "codex": "/quit", "gemini": "/quit"}
 # Where they are missing, folders stand in their place, about which it complains.
 SETTINGS = {"claude": (".claude/settings.json", ".claude/settings.local.json")}
-ENDS = {"claude": ("C-c", "C-c"), "codex": ("C-c", "C-c"), "gemini": ("C-c", "C-c")}
+SETTLED = 1.0
+"""Seconds: a screen is drawn before its keys are read."""
 
 
 def say(at: Screen, words: str) -> None:
-    """Some take a key that comes together with words for a part of what was pasted."""
-    at.type(words)
-    at.wait(re.escape(words), visible=True)
+    """As a person does it: a key that comes together with words would be pasted with them."""
+    for _ in range(5):
+        time.sleep(SETTLED)
+        at.type(words)
+        time.sleep(SETTLED)
+        if re.search(re.escape(words), at.visible()):
+            break
     at.press("Enter")
 
 
-def end(at: Screen, agent: str) -> None:
-    for key in ENDS[agent]:
-        at.press(key)
+def talk(at: Screen, stage: Stage, words: str, answer: str) -> None:
+    stage.script.extend([Say(answer)])
+    at.wait(READY[stage.agent], visible=True)
+    say(at, words)
+    at.wait(re.escape(answer), visible=True)
+    say(at, LEAVE[stage.agent])
 
 
 @pytest.mark.parametrize("stage", AT_TERMINAL, indirect=True)
@@ -36,31 +46,37 @@ def test_an_agent_at_a_terminal_asks_nothing_first_and_its_talk_is_kept(stage: S
     for path in SETTINGS.get(stage.agent, ()):
         stage.project.write(path, "{}\n")
     stage.project.commit("settings")
-    stage.script.extend([Say("Greetings from the script.")])
     with terminal(stage) as at:
         before = at.prompt()
         at.enter(f"ags --agent {stage.agent} --name first")
-        at.wait(READY[stage.agent], visible=True)
-        say(at, "say the magic word")
-        at.wait("Greetings from the script", visible=True)
-        end(at, stage.agent)
-        done = at.done(before)
-        assert done.code == 0, done.output
-        stage.script.extend([Say("Welcome back.")])
+        talk(at, stage, "say the magic word", "Greetings from the script.")
+        assert at.done(before).code == 0, at.visible()
         sent = len(stage.server.requests)
+        at.run("clear")
         before = at.prompt()
-        at.enter(f"clear; ags --agent {stage.agent} --name second --continue")
+        at.enter(f"ags --agent {stage.agent} --name second --continue")
         at.wait("Greetings from the script", visible=True)
-        say(at, "and what was that")
-        at.wait("Welcome back", visible=True)
-        end(at, stage.agent)
-        at.done(before)
+        talk(at, stage, "and what was that", "Welcome back.")
+        assert at.done(before).code == 0, at.visible()
     later = [each.body.decode(errors="replace") for each in stage.server.requests[sent:]]
     both = [body for body in later if "and what was that" in body]
     assert any("say the magic word" in body for body in both)
-    states = {stage.record(name).state for name in ("first", "second")}
-    assert states == {"done"}
+    assert [stage.record(name).state for name in ("first", "second")] == ["done", "done"]
+    _key_stayed_outside(stage)
+
+
+def _key_stayed_outside(stage: Stage) -> None:
     maker = stage.maker
-    assert {each.header(maker.header) for each in stage.server.requests} == {maker.sent}
+    assert maker.sent in {each.header(maker.header) for each in stage.server.requests}
+    assert maker.key not in stage.seen()
     own = [each for each in stage.state.iterdir() if each.name != "agents"]
     assert holding(maker.key, stage.project.folder, *own) == []
+
+
+@pytest.mark.xfail(strict=True, reason="folders hold the place of settings that are not there")
+@pytest.mark.parametrize("stage", ["claude"], indirect=True)
+def test_claude_asks_nothing_in_a_repository_without_settings_of_its_own(stage: Stage) -> None:
+    with terminal(stage) as at:
+        at.enter("ags --agent claude --name first")
+        at.wait(r"❯", visible=True)
+        assert "Settings Error" not in at.visible()

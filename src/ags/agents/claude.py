@@ -40,7 +40,6 @@ class Claude:
     )
     longest = LONGEST
     keeps = (
-        ".claude/.credentials.json",
         ".claude/history.jsonl",
         ".claude/projects",
         ".claude/todos",

@@ -36,7 +36,7 @@ class Codex:
         f"node_modules/@openai/codex-linux-{CPU}/vendor/{MACHINE}-unknown-linux-musl/bin/codex",
     )
     longest = LONGEST
-    keeps = (".codex/auth.json", ".codex/history.jsonl", ".codex/sessions", MCP_LOGINS)
+    keeps = (".codex/history.jsonl", ".codex/sessions", MCP_LOGINS)
     brings = (
         Bring(".codex/AGENTS.md"),
         Bring(".codex/prompts"),

@@ -32,7 +32,6 @@ class Gemini:
     )
     longest = LONGEST
     keeps = (
-        ".gemini/oauth_creds.json",
         ".gemini/google_accounts.json",
         ".gemini/mcp-oauth-tokens.json",
         ".gemini/projects.json",

@@ -37,7 +37,6 @@ class OpenCode:
     program = Program("opencode-ai", f"node_modules/opencode-linux-{BUILD}/bin/opencode")
     longest = LONGEST
     keeps = (
-        f"{DATA}/auth.json",
         f"{DATA}/mcp-auth.json",
         f"{DATA}/opencode.db",
         f"{DATA}/opencode.db-wal",

@@ -35,7 +35,7 @@ class Pi:
         node=True,
     )
     longest = LONGEST
-    keeps = (".pi/agent/auth.json", ".pi/agent/sessions", MCP_LOGINS)
+    keeps = (".pi/agent/sessions", MCP_LOGINS)
     brings = tuple(
         Bring(f".pi/agent/{name}")
         for name in ("AGENTS.md", "SYSTEM.md", "APPEND_SYSTEM.md", "skills", "prompts", "themes")

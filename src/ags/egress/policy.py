@@ -250,6 +250,7 @@ _MEANINGS = {
     "allowed": "a rule allows it",
     "no-policy": "there is no policy that could be read",
     "not-listed": "no rule names this host",
+    "log-in": "a token of the log-in was asked for, and AGS answered",
     "denied": "a rule denies it",
     "narrowed": "the repository's own policy leaves it out",
     "port": "no rule for this host has this port",

@@ -7,6 +7,7 @@ import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from ags import clients, records, secrets
 from ags.config.load import load
@@ -19,9 +20,11 @@ from ags.egress.company import CompanyProxy
 from ags.egress.fence import Terms
 from ags.egress.layers import Whole
 from ags.egress.policy import Policy
-from ags.egress.wiring import FOLDER, Wiring, renewed, wire
+from ags.egress.wiring import AGENT_KEYS, FOLDER, Wiring, renewed, wire
 from ags.errors import AgsError
 from ags.events import Writer
+from ags.logins import state as logins
+from ags.logins.state import Wired
 from ags.network import Network, extra_roots
 from ags.prepare import Request
 from ags.runs import Held
@@ -91,6 +94,8 @@ class Fencing:
     ) -> None:
         self._site, self._environ = site, environ
         self._proxy = proxy
+        self.login: Wired | None = None
+        """The agent's subscription; what stands for it inside is a file in its home."""
         self._wiring = wiring
         self._learning: asyncio.Task[None] | None = None
         self._audit = Audit(site.held, log)
@@ -110,6 +115,8 @@ class Fencing:
     @classmethod
     async def of(cls, site: Site, log: Writer, environ: Mapping[str, str]) -> Fencing:
         wiring = await _wired(site, site.preparer.settings, environ)
+        login = _login(site, environ, wiring)
+        wiring = replace(wiring, desk=login.desk if login else None)
         for name in wiring.left_out:
             client = site.run.order.client
             hint = f"`ags secret set --client {client} {name}`"
@@ -121,6 +128,7 @@ class Fencing:
         )
         proxy = await company.configured(network, kept, environ)
         made = cls(site, log, environ, wiring, whole, proxy)
+        made.login = login
         await made._learn(whole)
         return made
 
@@ -187,10 +195,33 @@ class Fencing:
         settings = load(run.order.config, self._environ, self._site.home)
         return await _wired(self._site, settings, self._environ)
 
+    async def settle(self) -> None:
+        """A token that is just being renewed must not be lost: the old one is worth nothing."""
+        if self.login is not None:
+            await self.login.desk.settle()
+
     def close(self) -> None:
         if self._learning is not None:
             self._learning.cancel()
         self._audit.close()
+
+
+def _login(site: Site, environ: Mapping[str, str], wiring: Wiring) -> Wired | None:
+    """Whoever shares one on purpose, or exports a key, means that; else what is found."""
+    run = site.run
+    if run.order.login is not None:
+        path: Path | None = run.order.login / ".credentials.json"
+    else:
+        given = {name for name, _ in (*wiring.environment, *wiring.exposed)}
+        if given & {key.variable for key in AGENT_KEYS.get(run.agent, ())}:
+            return None
+        found = logins.found(run.agent, site.home, site.ags_home, run.order.client, environ)
+        if found.where != "none":
+            site.tell(f"log-in of {run.agent}: {found}")
+        path = None if found.trouble else found.path
+    if path is None:
+        return None
+    return logins.wire(run.agent, path, run.order.client, site.ags_home, site.tell)
 
 
 async def _wired(site: Site, settings: Settings, environ: Mapping[str, str]) -> Wiring:
@@ -221,4 +252,4 @@ async def _policy(site: Site, environ: Mapping[str, str], wiring: Wiring) -> Who
 
 
 def _terms(policy: Policy, wiring: Wiring) -> Terms:
-    return Terms(policy, wiring.injections, wiring.placeholders)
+    return Terms(policy, wiring.injections, wiring.placeholders, wiring.desk)

@@ -7,6 +7,7 @@ for the home.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -23,6 +24,7 @@ from ags.hooks import managed, person
 from ags.hooks.channel import Channel
 from ags.hooks.decide import Bench, Decider
 from ags.hooks.model import Ground
+from ags.logins.state import Wired
 from ags.model import MIB, Bind, Cover, Identity, MountStep, Text, Weakening
 from ags.prepare import Request
 from ags.supervisor.site import Site
@@ -65,11 +67,20 @@ class Outfit:
 
     @classmethod
     async def of(
-        cls, site: Site, agent: Agent, request: Request, keys: Mapping[str, str], log: Writer
+        cls,
+        site: Site,
+        agent: Agent,
+        request: Request,
+        keys: Mapping[str, str],
+        login: Wired | None,
+        log: Writer,
     ) -> Outfit:
         made = cls(site, agent, request, keys, log)
         made._home.lend(made._furnish)
         made._fix()
+        if login is not None:
+            # Each turn anew: what stood for a token that was renewed meanwhile is worth nothing.
+            made._home.put(login.path, json.dumps(login.file, indent=2).encode())
         made._channel = await Channel.open(
             site.held.run_dir, made._decider().hear, owner=made._who.host_uid
         )

@@ -115,6 +115,8 @@ class Supervisor:
                     ending = await self._supervised(prepared, where, program, place, covers)
         finally:
             await control.close()
+            if fencing is not None:
+                await fencing.settle()
             self._closing.close()
         self._finish(self._verdict(ending))
 
@@ -139,8 +141,8 @@ class Supervisor:
             return
         from ags.supervisor.outfit import Outfit
 
-        keys = fencing.keys if fencing else {}
-        outfit = await Outfit.of(place, program, request, keys, self._log)
+        keys, login = (fencing.keys, fencing.login) if fencing else ({}, None)
+        outfit = await Outfit.of(place, program, request, keys, login, self._log)
         try:
             yield outfit.given(), outfit.covers
         finally:

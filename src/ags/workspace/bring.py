@@ -43,7 +43,7 @@ def _brought(path: PurePosixPath, source: Path, target: Path) -> bool:
             closing(open_top(source.resolve())) as top,
             closing(descend(top, parents)) as here,
             closing(open_top(target)) as workspace,
-            closing(_made(workspace, parents)) as there,
+            closing(made(workspace, parents)) as there,
         ):
             return _copied(here, there, name)
     except (FileNotFoundError, NotADirectoryError):
@@ -53,7 +53,7 @@ def _brought(path: PurePosixPath, source: Path, target: Path) -> bool:
         raise AgsError("copy into the workspace", subject=path, cause=cause) from error
 
 
-def _made(top: int, parents: Iterable[str]) -> int:
+def made(top: int, parents: Iterable[str]) -> int:
     """The folder below `top`, made where it is missing."""
     here = os.dup(top)
     for name in parents:
@@ -83,7 +83,7 @@ def _copied(here: int, there: int, name: str) -> bool:
 def _copy_folder(here: int, there: int, name: str) -> None:
     with (
         closing(descend(here, (name,))) as inner,
-        closing(_made(there, (name,))) as copy,
+        closing(made(there, (name,))) as copy,
         closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=inner)) as listed,
     ):
         for each in os.listdir(listed):

@@ -1,4 +1,4 @@
-"""A person's machine with one real agent on it, whose model is a script, and no way to elsewhere."""
+"""A person's machine with one real agent, whose model is a script, and no way to elsewhere."""
 
 from __future__ import annotations
 

@@ -146,6 +146,8 @@ class Agent(Protocol):
     """None for what every sandbox has."""
     longest: int
     """Bytes of a line that are read as one. What is longer comes in pieces, as plain output."""
+    login: tuple[str, ...]
+    """Arguments that begin a log-in; none: it asks for one where it is started."""
     keeps: tuple[str, ...]
     """Paths in its home that outlive a run: log-in, history, conversations."""
     brings: tuple[Bring, ...]
@@ -180,6 +182,7 @@ class Plain:
 
     program: Program | None = None
     longest = 8 * KIB
+    login: tuple[str, ...] = ()
     keeps: tuple[str, ...] = ()
     brings: tuple[Bring, ...] = ()
     settings: tuple[str, ...] = ()

@@ -39,6 +39,7 @@ class Claude:
         f"node_modules/@anthropic-ai/claude-code-linux-{CPU}/claude",
     )
     longest = LONGEST
+    login = ("auth", "login")
     keeps = (
         ".claude/history.jsonl",
         ".claude/projects",

@@ -36,6 +36,7 @@ class Codex:
         f"node_modules/@openai/codex-linux-{CPU}/vendor/{MACHINE}-unknown-linux-musl/bin/codex",
     )
     longest = LONGEST
+    login = ("login", "--device-auth")
     keeps = (".codex/history.jsonl", ".codex/sessions", MCP_LOGINS)
     brings = (
         Bring(".codex/AGENTS.md"),

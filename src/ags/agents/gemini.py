@@ -31,6 +31,7 @@ class Gemini:
         "@google/gemini-cli", "node_modules/@google/gemini-cli/bundle/gemini.js", node=True
     )
     longest = LONGEST
+    login: tuple[str, ...] = ()
     keeps = (
         ".gemini/google_accounts.json",
         ".gemini/mcp-oauth-tokens.json",

@@ -36,6 +36,7 @@ class OpenCode:
     name = "opencode"
     program = Program("opencode-ai", f"node_modules/opencode-linux-{BUILD}/bin/opencode")
     longest = LONGEST
+    login = ("auth", "login")
     keeps = (
         f"{DATA}/mcp-auth.json",
         f"{DATA}/opencode.db",

@@ -35,6 +35,7 @@ class Pi:
         node=True,
     )
     longest = LONGEST
+    login: tuple[str, ...] = ()
     keeps = (".pi/agent/sessions", MCP_LOGINS)
     brings = tuple(
         Bring(f".pi/agent/{name}")

@@ -14,6 +14,7 @@ from ags.cli.update_agents import installer
 from ags.errors import AgsError
 from ags.frozen import frozen
 from ags.kernel.watch import human_size
+from ags.logins import state as logins
 from ags.programs import Installed, Installer, Login
 from ags.text import one_line
 
@@ -31,6 +32,8 @@ class Row:
     newest: str | None
     """None: not asked for, or not known."""
     login: Login
+    subscription: str
+    """What is known of a log-in; empty if there is none."""
 
 
 @click.command(short_help="List the agents: what is installed, and their log-ins.")
@@ -74,7 +77,10 @@ def _row(maker: Installer, name: str, check: bool) -> Row:
     except AgsError as error:
         problem = f"{error}; {error.hint}"
     login = programs.login_state(name, maker.environ, maker.ags_home, maker.settings)
-    return Row(name, found, problem, _newest(maker, name) if check else None, login)
+    held = logins.found(name, maker.home, maker.ags_home, "", maker.environ)
+    subscription = "" if held.where == "none" else str(held)
+    newest = _newest(maker, name) if check else None
+    return Row(name, found, problem, newest, login, subscription)
 
 
 def _newest(maker: Installer, name: str) -> str | None:
@@ -89,7 +95,8 @@ def _words(row: Row, check: bool) -> tuple[str, ...]:
     version = row.installed.version if row.installed else "damaged" if row.problem else "-"
     newest = (row.newest or "not known",) if check else ()
     size = human_size(row.installed.size) if row.installed else "-"
-    return (row.name, version, *newest, str(row.login), size)
+    known = ", ".join(filter(None, (str(row.login) if row.login.keys else "", row.subscription)))
+    return (row.name, version, *newest, known or "none", size)
 
 
 def _entry(row: Row) -> dict[str, object]:
@@ -100,6 +107,7 @@ def _entry(row: Row) -> dict[str, object]:
         "problem": row.problem or None,
         "newest": row.newest,
         "keys": [{"variable": name, "where": where} for name, where in row.login.keys],
+        "login": row.subscription or None,
         "size": found.size if found else None,
         "folder": str(found.folder) if found else None,
     }

@@ -39,7 +39,10 @@ def _ask(question: str) -> bool:
 def _can_talk(invocation: Invocation, name: str, order: Order) -> bool:
     from ags import programs
     from ags.config.load import load
+    from ags.logins import state as logins
 
-    settings = load(order.config, invocation.environ, invocation.home)
-    state = programs.login_state(name, invocation.environ, invocation.ags_home, settings)
-    return bool(state.keys) or order.login is not None
+    environ, home, ags_home = invocation.environ, invocation.home, invocation.ags_home
+    settings = load(order.config, environ, home)
+    if programs.login_state(name, environ, ags_home, settings).keys or order.login is not None:
+        return True
+    return logins.found(name, home, ags_home, order.client, environ).where != "none"

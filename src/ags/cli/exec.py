@@ -122,7 +122,7 @@ async def _whole(
     # Only for who asks for one: a command is sealed, unlike an agent.
     if not flags.no_network and (flags.allow or flags.policy):
         network, request = await _fenced(invocation, flags, preparer, request)
-    return await _run(preparer, request, name, network, interactive=interactive, debug=debug)
+    return await accompanied(preparer, request, name, network, interactive=interactive, debug=debug)
 
 
 async def _fenced(
@@ -158,7 +158,7 @@ async def _fenced(
         terms,
         environ=environ,
         extra=extra_roots(settings.network.ca),
-        record=_Refusals().record,
+        record=Refusals().record,
         secret=wiring.lookup,
         proxy=proxy,
     )
@@ -176,7 +176,7 @@ async def _fenced(
     )
 
 
-class _Refusals:
+class Refusals:
     """Told as they come, each once."""
 
     def __init__(self) -> None:
@@ -190,7 +190,7 @@ class _Refusals:
         _tell([f"refused: {line.host}:{line.port} ({line.reason}{f': {hint}' if hint else ''})"])
 
 
-async def _run(
+async def accompanied(
     preparer: Preparer,
     request: Request,
     name: str,
@@ -199,6 +199,7 @@ async def _run(
     interactive: bool,
     debug: bool,
 ) -> int:
+    """Run it at this terminal, or between these pipes, to its end; its exit code."""
     terminal = Terminal(look(interactive))
     try:
         with await preparer.prepare(request) as prepared:

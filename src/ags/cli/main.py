@@ -41,6 +41,7 @@ VERBS = {
     "port": "Bring a port of a run's sandbox to this machine's loopback.",
     "client": "List and remove clients, whose work never meets.",
     "trust": "Approve what a repository brings for agents: settings, hooks, servers.",
+    "auth": "Log an agent in, and keep its tokens out of sandboxes.",
     "agents": "List the agents: what is installed, and their log-ins.",
     "update-agents": "Install agents, or bring them up to date.",
     "exec": "Run one command in a sandbox on the current directory.",

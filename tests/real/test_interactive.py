@@ -16,8 +16,6 @@ AT_TERMINAL = ("claude", "codex", "gemini")
 READY = {"claude": r"^❯", "codex": r"^›", "gemini": r"Type your message"}
 """On the screen once it waits for the person's words."""
 LEAVE = {"claude": "/exit", "codex": "/quit", "gemini": "/quit"}
-# Where they are missing, folders stand in their place, about which it complains.
-SETTINGS = {"claude": (".claude/settings.json", ".claude/settings.local.json")}
 SETTLED = 1.0
 """Seconds: a screen is drawn before its keys are read."""
 
@@ -43,9 +41,6 @@ def talk(at: Screen, stage: Stage, words: str, answer: str) -> None:
 
 @pytest.mark.parametrize("stage", AT_TERMINAL, indirect=True)
 def test_an_agent_at_a_terminal_asks_nothing_first_and_its_talk_is_kept(stage: Stage) -> None:
-    for path in SETTINGS.get(stage.agent, ()):
-        stage.project.write(path, "{}\n")
-    stage.project.commit("settings")
     with terminal(stage) as at:
         before = at.prompt()
         at.enter(f"ags --agent {stage.agent} --name first")
@@ -71,12 +66,3 @@ def _key_stayed_outside(stage: Stage) -> None:
     assert maker.key not in stage.seen()
     own = [each for each in stage.state.iterdir() if each.name != "agents"]
     assert holding(maker.key, stage.project.folder, *own) == []
-
-
-@pytest.mark.xfail(strict=True, reason="folders hold the place of settings that are not there")
-@pytest.mark.parametrize("stage", ["claude"], indirect=True)
-def test_claude_asks_nothing_in_a_repository_without_settings_of_its_own(stage: Stage) -> None:
-    with terminal(stage) as at:
-        at.enter("ags --agent claude --name first")
-        at.wait(r"❯", visible=True)
-        assert "Settings Error" not in at.visible()

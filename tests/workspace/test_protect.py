@@ -35,12 +35,13 @@ def test_absent_paths_are_held_by_empty_directories_and_none_is_left(scene: Scen
     scene.write("README")
     with scene.prepare() as protection:
         assert is_empty_folder(scene.root / ".vscode")
-        assert is_empty_folder(scene.root / ".claude/settings.json")
+        assert is_empty_folder(scene.root / ".claude/hooks")
         assert (scene.root / ".vscode").stat().st_uid == scene.owner.uid
         assert not (scene.root / ".git").exists()
+        wanted = {protected.path for protected in PROTECTED if protected.even_absent}
         assert set(protection.read_only) == {
-            protected.path for protected in PROTECTED if protected.even_absent
-        }
+            path for path in wanted if not path.startswith(".claude/settings")
+        } | {".claude"}
     assert scene.names() == {"README"}
     assert list(scene.state.iterdir()) == []
 
@@ -57,6 +58,21 @@ def test_existing_paths_are_held_as_they_are(scene: Scene) -> None:
         }
     assert (scene.root / ".envrc").stat() == before
     assert scene.names() == {".envrc", ".vscode", ".vscode/tasks.json"}
+
+
+def test_a_file_whose_reader_would_stumble_over_a_folder_is_held_by_the_folder_around_it(
+    scene: Scene,
+) -> None:
+    around = Protected(".claude/settings.json", around=True)
+    with prepare(scene.root, (around,), scene.state, scene.owner) as protection:
+        assert protection.read_only == (".claude",) and is_empty_folder(scene.root / ".claude")
+    scene.write(".claude/commands/a.md", "a command")
+    with prepare(scene.root, (around,), scene.state, scene.owner) as protection:
+        assert protection.read_only == (".claude",)
+        assert not (scene.root / ".claude/settings.json").exists()
+    scene.write(".claude/settings.json", "{}")
+    with prepare(scene.root, (around,), scene.state, scene.owner) as protection:
+        assert protection.read_only == (".claude/settings.json",)
 
 
 def test_git_sees_no_placeholder(scene: Scene) -> None:

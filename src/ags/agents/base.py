@@ -151,6 +151,8 @@ class Agent(Protocol):
     keeps: tuple[str, ...]
     """Paths in its home that outlive a run: log-in, history, conversations."""
     brings: tuple[Bring, ...]
+    wants: tuple[str, ...]
+    """Files that it would write into such a folder, and fails if it cannot; empty ones do."""
     settings: tuple[str, ...]
     """Paths in a repository from which it takes settings, hooks, plugins or servers, in every
     folder from the repository's first to the one it works in. No option of its own keeps it from
@@ -186,6 +188,7 @@ class Plain:
     keeps: tuple[str, ...] = ()
     brings: tuple[Bring, ...] = ()
     settings: tuple[str, ...] = ()
+    wants: tuple[str, ...] = ()
 
     def environment(self, facts: Facts) -> Mapping[str, str]:
         return {}

@@ -55,6 +55,7 @@ class Claude:
         Bring(".claude/output-styles"),
         Bring(".claude.json", ("mcpServers",)),
     )
+    wants: tuple[str, ...] = ()
     settings = (".claude", ".mcp.json")
 
     def headless(self, wish: Wish) -> tuple[str, ...]:

@@ -44,6 +44,7 @@ class Codex:
         Bring(".codex/skills"),
         Bring(".codex/config.toml", ("mcp_servers",)),
     )
+    wants: tuple[str, ...] = ()
     settings = (".codex",)
 
     def headless(self, wish: Wish) -> tuple[str, ...]:

@@ -46,6 +46,7 @@ class Gemini:
         Bring(".gemini/agents"),
         Bring(".gemini/settings.json", ("mcpServers",)),
     )
+    wants: tuple[str, ...] = ()
     settings = (".gemini",)
 
     def headless(self, wish: Wish) -> tuple[str, ...]:

@@ -52,6 +52,7 @@ class OpenCode:
         ),
         Bring(".config/opencode/opencode.json", ("mcp",)),
     )
+    wants = (".opencode/.gitignore",)
     settings = (".opencode", "opencode.json", "opencode.jsonc")
 
     def headless(self, wish: Wish) -> tuple[str, ...]:

@@ -41,6 +41,7 @@ class Pi:
         Bring(f".pi/agent/{name}")
         for name in ("AGENTS.md", "SYSTEM.md", "APPEND_SYSTEM.md", "skills", "prompts", "themes")
     )
+    wants: tuple[str, ...] = ()
     settings = (".pi",)
 
     def headless(self, wish: Wish) -> tuple[str, ...]:

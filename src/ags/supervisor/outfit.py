@@ -25,12 +25,24 @@ from ags.hooks.channel import Channel
 from ags.hooks.decide import Bench, Decider
 from ags.hooks.model import Ground
 from ags.logins.state import Wired
-from ags.model import MIB, Bind, Cover, Identity, MountStep, Text, Weakening
+from ags.model import (
+    KIB,
+    MIB,
+    Bind,
+    Cover,
+    Identity,
+    MountStep,
+    ReadOnly,
+    Text,
+    Tmpfs,
+    Weakening,
+)
 from ags.prepare import Request
 from ags.supervisor.site import Site
 from ags.workspace.tree import Owner, acting_as
 
 MOST_BROUGHT = 64 * MIB
+SMALL = 64 * KIB
 NOTHING = b"{}\n"
 """What stands over a file that nobody approved: no settings, no hooks, and a program that ends."""
 
@@ -149,6 +161,16 @@ class Outfit:
         for path, text in self._fixed.items():
             yield Text(self._inner_home / path, text.encode())
         yield from self.covers
+        yield from self._wanted()
+
+    def _wanted(self) -> Iterator[MountStep]:
+        """In the person's own folder an absent folder of settings is held by an empty one."""
+        for path in self._agent.wants if self._site.run.mode == "inplace" else ():
+            folder = PurePosixPath(self._root / path).parent
+            if not os.path.isdir(folder) or not os.listdir(folder):
+                yield Tmpfs(folder, SMALL)
+                yield Text(PurePosixPath(self._root / path), b"")
+                yield ReadOnly(folder)
 
     def _decider(self) -> Decider:
         site, order = self._site, self._site.run.order

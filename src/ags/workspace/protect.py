@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Literal, Self
@@ -20,10 +21,15 @@ from ags.workspace.tree import Inode, Owner, closing, descend, look, open_top, p
 
 @frozen
 class Protected:
-    """A path below the workspace. `even_absent`: it is also kept from coming into being."""
+    """A path below the workspace. `even_absent`: it is also kept from coming into being.
+
+    `around`: where it is absent, the folder around it is held. A folder in the place of a file
+    would be an error to the program that reads it.
+    """
 
     path: str
     even_absent: bool = True
+    around: bool = False
 
 
 # What a program of the host obeys because somebody opened or entered the folder, or because git
@@ -44,8 +50,8 @@ PROTECTED = (
     Protected(".nvim.lua"),
     Protected(".ags"),
     Protected(".mcp.json"),
-    Protected(".claude/settings.json"),
-    Protected(".claude/settings.local.json"),
+    Protected(".claude/settings.json", around=True),
+    Protected(".claude/settings.local.json", around=True),
     Protected(".claude/hooks"),
     Protected(".codex"),
     Protected(".cursor"),
@@ -140,6 +146,8 @@ def _hold(
             return []
         with closing(descend(top, names[: depth - 1])) as folder:
             facts = look(folder, names[depth - 1])
+            if facts is None and protected.around and chain:
+                return [*chain[:-1], replace(chain[-1], how="read-only")]
             if facts is None and protected.even_absent:
                 facts = placeholders.make(folder, path)
         if facts is None:

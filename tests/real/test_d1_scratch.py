@@ -1,0 +1,68 @@
+"""Claude Code and two more at the person's terminal: no questions first, and the talk is kept."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from tests.interactive.screen import Screen
+from tests.models import Say
+from tests.real.stage import Stage, holding
+from tests.real.terminal import terminal
+
+AT_TERMINAL = ("opencode", "pi")
+READY = {"opencode": r"Ask anything|ctrl", "pi": r"anthropic|claude"}
+"""On the screen once it waits for the person's words."""
+LEAVE = {"opencode": "/exit", "pi": "/quit"}
+SETTLED = 1.0
+"""Seconds: a screen is drawn before its keys are read."""
+
+
+def say(at: Screen, words: str) -> None:
+    """As a person does it: a key that comes together with words would be pasted with them."""
+    for _ in range(5):
+        time.sleep(SETTLED)
+        at.type(words)
+        time.sleep(SETTLED)
+        if re.search(re.escape(words), at.visible()):
+            break
+    at.press("Enter")
+
+
+def talk(at: Screen, stage: Stage, words: str, answer: str) -> None:
+    stage.script.extend([Say(answer)])
+    at.wait(READY[stage.agent], visible=True)
+    say(at, words)
+    at.wait(re.escape(answer), visible=True)
+    say(at, LEAVE[stage.agent])
+
+
+@pytest.mark.parametrize("stage", AT_TERMINAL, indirect=True)
+def test_an_agent_at_a_terminal_asks_nothing_first_and_its_talk_is_kept(stage: Stage) -> None:
+    with terminal(stage) as at:
+        before = at.prompt()
+        at.enter(f"ags --agent {stage.agent} --model anthropic/claude-sonnet-4-5 --name first")
+        talk(at, stage, "say the magic word", "Greetings from the script.")
+        assert at.done(before).code == 0, at.visible()
+        sent = len(stage.server.requests)
+        at.run("clear")
+        before = at.prompt()
+        at.enter(f"ags --agent {stage.agent} --model anthropic/claude-sonnet-4-5 --name second --continue")
+        at.wait("Greetings from the script", visible=True)
+        talk(at, stage, "and what was that", "Welcome back.")
+        assert at.done(before).code == 0, at.visible()
+    later = [each.body.decode(errors="replace") for each in stage.server.requests[sent:]]
+    both = [body for body in later if "and what was that" in body]
+    assert any("say the magic word" in body for body in both)
+    assert [stage.record(name).state for name in ("first", "second")] == ["done", "done"]
+    _key_stayed_outside(stage)
+
+
+def _key_stayed_outside(stage: Stage) -> None:
+    maker = stage.maker
+    assert maker.sent in {each.header(maker.header) for each in stage.server.requests}
+    assert maker.key not in stage.seen()
+    own = [each for each in stage.state.iterdir() if each.name != "agents"]
+    assert holding(maker.key, stage.project.folder, *own) == []

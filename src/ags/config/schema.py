@@ -61,6 +61,7 @@ class Sandbox:
     shm_size: Annotated[int, _size] = 256 * MIB
     ptrace: Annotated[bool, switch] = False
     toolchains: Annotated[bool, switch] = True
+    package_scripts: Annotated[bool, switch] = False
     hostname: Annotated[str, _hostname] = "ags"
 
     def passes(self, variable: str) -> bool:

@@ -39,10 +39,12 @@ from ags.model import (
 )
 from ags.prepare import Request
 from ags.supervisor.site import Site
-from ags.workspace.tree import Owner, acting_as
+from ags.workspace.tree import Owner, acting_as, shown
 
 MOST_BROUGHT = 64 * MIB
 SMALL = 64 * KIB
+NO_SCRIPTS = {"npm_config_ignore_scripts": "true", "YARN_ENABLE_SCRIPTS": "false"}
+"""npm and pnpm, and yarn: what a package brings runs when the project's own scripts call it."""
 NOTHING = b"{}\n"
 """What stands over a file that nobody approved: no settings, no hooks, and a program that ends."""
 
@@ -107,6 +109,8 @@ class Outfit:
         self._closing.enter_context(programs.held(installed))
         node = programs.node_for_inside(installed.node)
         own = dict(self._agent.environment(self._facts))
+        if not self._site.preparer.settings.sandbox.package_scripts:
+            own |= NO_SCRIPTS
         return replace(
             self._request,
             command=self._command(),
@@ -220,9 +224,11 @@ class Outfit:
         return tuple(path for path in self._agent.keeps if path == MCP_LOGINS)
 
     def _furnish(self, home: Path) -> None:
-        for bring in self._agent.brings:
-            for note in self._brought(bring, home):
-                self._site.tell(note)
+        brought = [path for bring in self._agent.brings for path in self._brought(bring, home)]
+        if brought:
+            self._site.tell(
+                f"of your own settings it has a copy of: {', '.join(map(shown, brought))}"
+            )
         for file in self._agent.files(self._facts):
             _merge(home, file)
 
@@ -244,11 +250,13 @@ class Outfit:
             try:
                 found = dict(_read(self._who.home, bring))
             except OSError as error:
-                yield f"{bring.path} of yours is not there for it: {error.strerror}"
+                self._site.tell(f"{bring.path} of yours is not there for it: {error.strerror}")
         for path, data in found.items():
             target = home / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
+        if found:
+            yield bring.path
 
 
 def _nothing(file: str) -> bytes:

@@ -23,7 +23,7 @@ from ags.backends.base import Sandbox
 from ags.control.server import Control, Verb, Viewing
 from ags.errors import AgsError
 from ags.events import Writer
-from ags.model import Cover, Ending, Plan
+from ags.model import KIB, Cover, Ending, Plan
 from ags.prepare import Prepared, Request
 from ags.runs import Held, Result, Run, State
 from ags.supervisor.ground import Ground, ground
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 LOCK = 3
 """The descriptor on which the run's lock is handed over."""
 BEFORE: tuple[State, ...] = ("queued", "preparing")
+MOST_WORDS = 16 * KIB
 GRACE = 10.0
 """Seconds for an agent to end by itself once it is asked to."""
 
@@ -59,6 +60,7 @@ class Supervisor:
         self._surface: asyncio.Future[Surface] = asyncio.get_running_loop().create_future()
         self._rooms: list[Room] = []
         self._network: Network | None = None
+        self._words = ""
         self._failure = ""
         """What the agent itself says went wrong."""
         self._closing = contextlib.ExitStack()
@@ -240,6 +242,10 @@ class Supervisor:
         run = self._held.run
         if heard.failure is not None:
             self._failure = heard.failure
+        for said in heard.said:
+            if said.kind == "message" and isinstance(text := said.fields.get("text"), str):
+                before = self._words if said.fields.get("delta") else ""
+                self._words = (before + text)[-MOST_WORDS:]
         known = replace(
             run, session=heard.session or run.session, answer=heard.answer or run.answer
         )
@@ -294,7 +300,10 @@ class Supervisor:
 
     def _note_ending(self, ending: Ending) -> None:
         why = self._stopped_by or ending.stopped_by or self._failure or None
-        self._held.save(replace(self._held.run, exit_code=ending.code, stopped_by=why))
+        run = self._held.run
+        # Some agents never say which of their words is the answer: then it is the last ones.
+        answer = run.answer or self._words
+        self._held.save(replace(run, exit_code=ending.code, stopped_by=why, answer=answer))
 
     def _to(self, state: State) -> None:
         self._held.save(runs.moved(self._held.run, state, runs.now()))

@@ -14,6 +14,7 @@ from ags.cli.invocation import Invocation, engine_of
 from ags.cli.rm import removed
 from ags.engine import Engine
 from ags.errors import AgsError
+from ags.programs.installed import remove_unused
 from ags.runs import FINAL, Run
 from ags.store import Filter
 from ags.text import one_line
@@ -29,7 +30,8 @@ class Remove(Protocol):
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @click.pass_obj
 def command(invocation: Invocation, everything: bool, force: bool, dry_run: bool) -> int:
-    """Remove the workspaces of runs that have ended and whose work is stored.
+    """Remove the workspaces of runs that have ended and whose work is stored, and versions of
+    agents that were replaced.
 
     \b
       ags cleanup --dry-run
@@ -55,6 +57,8 @@ def command(invocation: Invocation, everything: bool, force: bool, dry_run: bool
         engine.forget_spares()
         if spares:
             print(f"removed {len(spares)} checkouts that were kept ready")
+        for old in remove_unused(engine.ags_home):
+            print(f"removed {old.parent.name} {old.name}, which no run uses any more")
         remove = removed if everything else _cleaned
         return asyncio.run(_clean(engine, found, remove, force=force))
 
@@ -75,10 +79,12 @@ def _ended(engine: Engine) -> list[Run]:
 
 
 def _made_for(engine: Engine, run: Run) -> list[Path]:
-    """Its workspace and its git directory, as far as they are still there."""
+    """Its workspace, its git directory and its home, as far as they are still there."""
     home = engine.ags_home
     return [
-        path for path in (home / "worktrees" / run.name, home / "git" / run.id) if path.exists()
+        path
+        for path in (home / "worktrees" / run.name, home / "git" / run.id, home / "home" / run.id)
+        if path.exists()
     ]
 
 

@@ -172,7 +172,8 @@ def next_steps(run: Run) -> list[str]:
         return [f"ags undo {name}", f"ags diff {name}", f"ags rm {name}"]
     if run.result is not None and run.result.files:
         take = [f"ags apply {name}"] if run.mode == "separate" else []
-        return [f"ags diff {name}", *take, *again]
+        on = [f'ags tell {name} "…"'] if run.mode == "separate" and run.session else []
+        return [f"ags diff {name}", *take, *on, *again]
     if run.result is None and run.started is not None and run.workspace is not None:
         return [f"ags diff {name}  (collects first what it left)", f"ags logs {name}", *again]
     return [f"ags logs {name}", *again, f"ags rm {name}"]

@@ -24,6 +24,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--mutation", help="take out one protection (tests/attack/mutations.py)")
 
 
+LONG = ("tests/real/", "tests/attack/test_mutations.py", "tests/faults/", "tests/attack/egress/")
+"""Begun first, so that nobody is left alone with one of them at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: next((n for n, at in enumerate(LONG) if at in item.nodeid), 9))
+
+
 @pytest.fixture(autouse=True)
 def _mutated(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if name := request.config.getoption("--mutation"):

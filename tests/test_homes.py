@@ -131,8 +131,49 @@ def test_too_much_stays_with_the_run(kept: Path, monkeypatch: pytest.MonkeyPatch
     for number in range(5):
         (sessions / f"b{number}").write_text("x")
     told = run.give_back()
-    assert len(told) == 5 and all("too large, or one of too many" in each for each in told)
+    assert told == (
+        ".agent/sessions/a0-giant is too large",
+        "there are more than 4 files, and not all are kept",
+    )
     assert (kept / ".agent/sessions/b0").exists() and not (kept / ".agent/sessions/b4").exists()
+
+
+def test_of_much_that_is_left_little_is_said(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(homes, "LARGEST", 3)
+    run = home(kept)
+    for number in range(100):
+        (run.files / f".agent/sessions/{number}").write_text("large")
+    told = run.give_back()
+    assert len(told) == homes.MOST_TOLD + 1 and told[-1] == "and 82 more"
+
+
+def test_what_cannot_take_its_place_among_the_kept_is_told_and_the_rest_comes(kept: Path) -> None:
+    run = home(kept)
+    sessions = run.files / ".agent/sessions"
+    (sessions / "a/1.jsonl").unlink()
+    (sessions / "a/1.jsonl").mkdir()
+    (sessions / "a/1.jsonl/below").write_text("x")
+    (sessions / ("n" * 255)).write_text("x")
+    (sessions / "plain").write_text("control")
+    told = run.give_back()
+    assert [each.partition(" ")[2] for each in told] == [
+        "cannot be kept: File exists",
+        "cannot be kept: File name too long",
+    ]
+    assert (kept / ".agent/sessions/a/1.jsonl").read_text() == "one\n"
+    assert (kept / ".agent/sessions/plain").read_text() == "control"
+
+
+def test_each_turn_gives_back_what_is_new_in_it(kept: Path) -> None:
+    run = home(kept)
+    for turn in ("first turn\n", "second turn\n"):
+        with (run.files / "history.jsonl").open("a") as file:
+            file.write(turn)
+        (run.files / ".agent/sessions/new").write_text(turn)
+        assert run.give_back() == ()
+        run.lend()
+    assert (kept / "history.jsonl").read_text() == "first\nfirst turn\nsecond turn\n"
+    assert (kept / ".agent/sessions/new").read_text() == "second turn\n"
 
 
 def test_a_tree_without_a_bottom_ends(kept: Path) -> None:

@@ -14,6 +14,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -26,6 +27,7 @@ from ags.workspace.tree import Owner, closing, open_top, shown
 
 FILES, LENT = "files", "lent.json"
 MOST_FILES = 20_000
+MOST_TOLD = 20
 DEEPEST = 32
 LARGEST = 256 * MIB
 MOST = 1024 * MIB
@@ -101,30 +103,40 @@ class Home:
         before = self._noted()
         told: list[str] = []
         with _only_one(self._kept):
-            taken = size = 0
-            for path in self._regular(self.files):
+            size, now = 0, dict(before)
+            found = list(islice(self._regular(self.files), MOST_FILES + 1))
+            for path in found[:MOST_FILES]:
                 length = os.lstat(self.files / path).st_size
-                taken, size = taken + 1, size + length
-                if length > LARGEST or taken > MOST_FILES or size > MOST:
-                    told.append(f"{shown(path)} is too large, or one of too many")
-                    size -= length
-                elif not self._given_back(path, before.get(path)):
-                    told.append(f"{shown(path)} was changed by another run meanwhile")
-        return tuple(told)
+                if length > LARGEST or size + length > MOST:
+                    told.append(f"{shown(path)} is too large")
+                    continue
+                size += length
+                try:
+                    told += self._given_back(path, before.get(path), now)
+                except OSError as error:
+                    told.append(f"{shown(path)} cannot be kept: {error.strerror}")
+            self._note(now)
+        if len(found) > MOST_FILES:
+            told.append(f"there are more than {MOST_FILES:,} files, and not all are kept")
+        return _few(told)
 
-    def _given_back(self, path: str, before: Known | None) -> bool:
-        """Whether it is where the next run finds it."""
+    def _given_back(self, path: str, before: Known | None, now: dict[str, Known]) -> Iterator[str]:
+        """See that the next run finds it, and that its own next turn knows; or say why not."""
         mine, theirs = _known(self.files, path), _known(self._kept, path)
-        if mine in (before, theirs):
-            return True
-        if theirs in (None, before):
-            _write(self._kept, path, self.files)
-            return True
+        if mine is None:
+            yield f"{shown(path)} cannot be read"
+        elif mine == before:
+            return
+        elif theirs in (None, before, mine):
+            if mine != theirs:
+                _write(self._kept, path, self.files)
+            now[path] = mine
         # Both have written on: such as histories. What is new in ours goes behind theirs.
-        if before is not None and _known(self.files, path, before.size) == before:
+        elif before is not None and _known(self.files, path, before.size) == before:
             _write(self._kept, path, self.files, behind=before.size)
-            return True
-        return False
+            now[path] = mine
+        else:
+            yield f"{shown(path)} was changed by another run meanwhile"
 
     def _regular(self, top: Path) -> Iterator[str]:
         for path in self._paths:
@@ -149,6 +161,12 @@ class Home:
         except (OSError, ValueError, TypeError, AttributeError) as error:
             what = "see what the run changed in its home"
             raise AgsError(what, subject=self._lent / LENT, cause=str(error)) from error
+
+
+def _few(told: list[str]) -> tuple[str, ...]:
+    """Each becomes a part of the run's record."""
+    more = len(told) - MOST_TOLD
+    return (*told[:MOST_TOLD], *((f"and {more:,} more",) if more > 0 else ()))
 
 
 def _plain_files(top: Path, path: str) -> Iterator[str]:

@@ -66,7 +66,7 @@ IN_THE_WORKSPACE = {
     "a folder": "rm -r d; ln -s {victim} d; ln -s {victim} e; mkdir f; ln -s {victim}/inner f/in",
     "settings of git": (
         "ln -s {victim}/file .gitattributes; ln -s {victim}/file .gitignore; "
-        "mkdir n; ln -s {victim} n/.git; ln -s {victim} .claude"
+        "mkdir n; ln -s {victim} n/.git; ln -s {victim} .claude || true"
     ),
     "a link to a link": "ln -s {victim} a; ln -s a b; ln -s b/inner c; rm -r d; ln -s c d",
     "the root": "ln -s / root; ln -s /proc/self/root/{victim} p; rm -r d; ln -s root/{victim} d",

@@ -56,6 +56,7 @@ def test_what_the_host_would_obey_cannot_be_created(box: Box, name: str) -> None
 
 def test_a_parent_of_a_protected_path_cannot_be_renamed_away(box: Box) -> None:
     path = give(box, ".claude/settings.json")
+    give(box, ".claude/settings.local.json")
     run(
         box,
         "mv .claude old; mkdir .claude; echo evil > .claude/settings.json; touch .claude/notes.md",

@@ -83,9 +83,49 @@ def test_any_change_ends_the_approval(
     assert not trust.approved(tmp_path, "", repository, found(repository))
 
 
-def test_a_link_is_judged_by_what_it_says_and_not_followed(repository: Path) -> None:
+def test_a_link_that_leads_out_is_judged_by_what_it_says_and_not_followed(
+    repository: Path,
+) -> None:
     (repository / ".mcp.json").symlink_to("/etc/shadow")
-    assert ".mcp.json" in found(repository).files
+    files = found(repository).files
+    assert ".mcp.json" in files and not any("shadow" in file for file in files)
+
+
+def test_what_a_link_leads_to_in_the_repository_is_judged_with_it(
+    repository: Path, tmp_path: Path
+) -> None:
+    (repository / "conf/inner").mkdir(parents=True)
+    (repository / "conf/inner/hook").write_text("one")
+    (repository / "conf/again").symlink_to("inner")
+    (repository / ".claude/more").symlink_to("../conf")
+    files = found(repository).files
+    assert {".claude/more", "conf/again", "conf/inner/hook"} <= set(files)
+    assert len(set(files)) == len(files)
+    trust.approve(tmp_path, "", repository, found(repository))
+    assert trust.approved(tmp_path, "", repository, found(repository))
+    (repository / "conf/inner/hook").write_text("two")
+    assert not trust.approved(tmp_path, "", repository, found(repository))
+
+
+@pytest.mark.parametrize("to", ["..", "../..", "/", "../.git/hooks"])
+def test_a_link_to_the_repository_itself_is_an_error(repository: Path, to: str) -> None:
+    (repository / ".git/hooks").mkdir(parents=True)
+    (repository / ".claude/more").symlink_to(to)
+    with pytest.raises(AgsError, match="leads to the repository itself"):
+        found(repository)
+
+
+def test_links_in_a_circle_end(repository: Path) -> None:
+    (repository / ".claude/self").symlink_to(".")
+    (repository / ".claude/one").symlink_to("two")
+    (repository / ".claude/two").symlink_to("one")
+    assert {".claude/one", ".claude/two", ".claude/self"} <= set(found(repository).files)
+
+
+def test_a_folder_without_a_bottom_is_an_error(repository: Path) -> None:
+    os.makedirs(repository / ".claude" / "/".join("d" * 900))
+    with pytest.raises(AgsError, match="too much"):
+        found(repository)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"a": 1}'])

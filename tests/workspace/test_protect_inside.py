@@ -23,6 +23,7 @@ def furnish(scene: Scene) -> None:
     scene.write(".git/config", "[core]\n")
     scene.write(".envrc", "person's")
     scene.write(".claude/settings.json", "person's")
+    scene.write(".claude/settings.local.json", "person's")
     scene.write(f"vendor/{ODD}/.git/config", "person's")
     scene.write("src/main.c", "")
 
@@ -54,7 +55,8 @@ def test_a_run_changes_no_protected_path_and_everything_else(scene: Scene) -> No
         box.do("echo work > src/main.c; mkdir .claude/commands; echo work > .claude/commands/a")
         box.do("echo work > new; mv new newer; mkdir -p deep/er")
         box.do(f"echo work > vendor/{ODD}/code")
-    for path in (".envrc", ".claude/settings.json", f"vendor/{ODD}/.git/config"):
+    settings = (".claude/settings.json", ".claude/settings.local.json")
+    for path in (".envrc", *settings, f"vendor/{ODD}/.git/config"):
         assert (scene.root / path).read_text() == "person's"
     assert (scene.root / ".git/config").read_text() == "[core]\n"
     for path in ("src/main.c", ".claude/commands/a", "newer", f"vendor/{ODD}/code"):
@@ -62,7 +64,6 @@ def test_a_run_changes_no_protected_path_and_everything_else(scene: Scene) -> No
     assert {path.name for path in scene.root.iterdir()} == {
         *(".git", ".envrc", ".claude", "vendor", "src", "newer", "deep"),
     }
-    assert not (scene.root / ".claude/settings.local.json").exists()
 
 
 @by_everyone

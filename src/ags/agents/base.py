@@ -81,6 +81,8 @@ class Facts:
     trusted: bool = False
     python: str = ""
     """The one inside that asks the hooks, by `hooks.managed.interpreter`; empty: nobody does."""
+    login: bool = False
+    """Whether a log-in stands in its home."""
 
 
 @frozen

@@ -90,8 +90,12 @@ class Codex:
                 # A daemon would outlive it, and act for it where it is not fenced.
                 "daemon_auto_start": False,
                 "plugins": False,
+                # The person's mail and files, wherever the subscription is connected to them.
+                "apps": False,
                 # It would send the key to another host than the model's.
                 "api_key_model_discovery": False,
+                # The fence looks through what is sent.
+                "enable_request_compression": False,
             },
             "analytics": {"enabled": False},
             # Else it would not even read the repository's AGENTS.md.

@@ -80,8 +80,10 @@ class Gemini:
             "advanced": {"autoConfigureMemory": False},
             "context": {"fileName": ["GEMINI.md", PROMPT_NAME]},
         }
-        if facts.keys:
-            settings["security"] = {"auth": {"selectedType": "gemini-api-key"}}
+        if facts.keys or facts.login:
+            # It does not choose by itself, and at a terminal it would ask.
+            way = "oauth-personal" if facts.login else "gemini-api-key"
+            settings["security"] = {"auth": {"selectedType": way}}
         if facts.python:
             settings |= managed.gemini_settings(facts.python)
         return (

@@ -20,6 +20,7 @@ from ags.model import MIB
 
 FILE = "trust.json"
 MOST_FILES = 2000
+DEEPEST = 100
 LARGEST = 16 * MIB
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -35,7 +36,7 @@ class Supplied:
 def supplied(root: Path, wanted: Iterable[str], folder: str = ".") -> Supplied:
     """Those of the wanted paths that are there, in every folder from the root to `folder`."""
     paths = sorted(_present(root, wanted, folder))
-    files = tuple(file for path in paths for file in _files(root, path))
+    files = tuple(dict.fromkeys(file for path in paths for file in _files(root, path, set())))
     return Supplied(files, tuple(_digest(root, file) for file in files))
 
 
@@ -93,19 +94,38 @@ def _present(root: Path, wanted: Iterable[str], folder: str) -> Iterator[str]:
                 yield path
 
 
-def _files(root: Path, path: str) -> Iterator[str]:
-    """All below it. A link counts by what it says, and is not followed."""
+def _files(root: Path, path: str, seen: set[str]) -> Iterator[str]:
+    """All below it. A link counts by what it says, together with what it leads to in here."""
     place = root / path
-    if place.is_symlink() or not place.is_dir():
+    if place.is_symlink():
         yield path
-        return
-    for count, (folder, names, files) in enumerate(os.walk(place)):
-        names.sort()
-        if count > MOST_FILES or len(files) > MOST_FILES:
-            raise AgsError("look at what the repository brings", subject=place, cause="too much")
-        links = [name for name in names if os.path.islink(os.path.join(folder, name))]
-        for name in sorted([*files, *links]):
-            yield os.path.relpath(os.path.join(folder, name), root)
+        yield from _led_to(root, path, seen)
+    elif not place.is_dir():
+        yield path
+    elif path not in seen:
+        seen.add(path)
+        for name in _listed(place, path, len(seen)):
+            yield from _files(root, f"{path}/{name}", seen)
+
+
+def _led_to(root: Path, path: str, seen: set[str]) -> Iterator[str]:
+    top, real = root.resolve(), Path(os.path.realpath(root / path))
+    if top.is_relative_to(real) or real.is_relative_to(top / ".git"):
+        cause = "it leads to the repository itself"
+        raise AgsError("look at what the repository brings", subject=root / path, cause=cause)
+    # What lies elsewhere is not the repository's, or is not there inside.
+    if real.is_relative_to(top) and os.path.lexists(real) and not real.is_symlink():
+        yield from _files(root, str(real.relative_to(top)), seen)
+
+
+def _listed(folder: Path, path: str, folders: int) -> list[str]:
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        names = []
+    if max(folders, len(names)) > MOST_FILES or path.count("/") > DEEPEST:
+        raise AgsError("look at what the repository brings", subject=folder, cause="too much")
+    return sorted(names)
 
 
 def _content(root: Path, file: str) -> bytes:

@@ -41,6 +41,8 @@ from ags.prepare import Request
 from ags.supervisor.site import Site
 from ags.workspace.tree import Owner, acting_as, shown
 
+FIXED = "fixed"
+"""Beside a run's home: what of it cannot be changed inside."""
 MOST_BROUGHT = 64 * MIB
 SMALL = 64 * KIB
 NO_SCRIPTS = {"npm_config_ignore_scripts": "true", "YARN_ENABLE_SCRIPTS": "false"}
@@ -53,7 +55,13 @@ class Outfit:
     """Of one agent, for one turn of its run."""
 
     def __init__(
-        self, site: Site, agent: Agent, request: Request, keys: Mapping[str, str], log: Writer
+        self,
+        site: Site,
+        agent: Agent,
+        request: Request,
+        keys: Mapping[str, str],
+        login: Wired | None,
+        log: Writer,
     ) -> None:
         self._site, self._agent, self._request, self._log = site, agent, request, log
         self._who: Identity = identity.resolve(os.stat(request.cwd), site.home)
@@ -70,6 +78,7 @@ class Outfit:
             client=run.order.client,
             trusted=self._trusted,
             python=self._python.path,
+            login=login is not None,
         )
         kept = homes.folder(site.ags_home, run.order.client, run.agent, site.preparer.environ)
         owner = Owner(self._who.host_uid, self._who.host_gid)
@@ -89,7 +98,7 @@ class Outfit:
         login: Wired | None,
         log: Writer,
     ) -> Outfit:
-        made = cls(site, agent, request, keys, log)
+        made = cls(site, agent, request, keys, login, log)
         made._home.lend(made._furnish)
         made._fix()
         if login is not None:
@@ -126,8 +135,9 @@ class Outfit:
         """What stands over the repository's own settings for agents, until they are approved."""
         if self._trusted:
             return ()
-        root = PurePosixPath(self._root)
-        return tuple(Cover(root / file, _nothing(file)) for file in self._supplied.files)
+        # Nothing can stand over a link; what it leads to is among the files.
+        files = (file for file in self._supplied.files if not (self._root / file).is_symlink())
+        return tuple(Cover(PurePosixPath(self._root / file), _nothing(file)) for file in files)
 
     @property
     def covered(self) -> tuple[str, ...]:
@@ -163,7 +173,7 @@ class Outfit:
         for each in self._agent.etc(self._facts):
             yield Text(PurePosixPath(each.path), each.text.encode())
         for path, text in self._fixed.items():
-            yield Text(self._inner_home / path, text.encode())
+            yield Cover(self._inner_home / path, text.encode())
         yield from self.covers
         yield from self._wanted()
 
@@ -231,17 +241,27 @@ class Outfit:
             )
         for file in self._agent.files(self._facts):
             _merge(home, file)
+        for path in self._to_fix():
+            place = self._site.home_folder / FIXED / path
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            place.write_bytes((home / path).read_bytes())
+
+    def _to_fix(self) -> tuple[str, ...]:
+        return tuple({file.path: None for file in self._agent.files(self._facts) if file.fixed})
 
     def _fix(self) -> None:
         """Kept outside the home: what an earlier turn left there is not to be read."""
-        paths = {file.path for file in self._agent.files(self._facts) if file.fixed}
-        folder = self._site.home_folder / "fixed"
-        for path in sorted(paths):
-            place = folder / path
-            if not place.exists():
-                place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                place.write_bytes((self._home.files / path).read_bytes())
-            self._fixed[path] = place.read_text()
+        for path in self._to_fix():
+            place = self._site.home_folder / FIXED / path
+            self._fixed[path] = place.read_text() if place.is_file() else self._anew(path)
+
+    def _anew(self, path: str) -> str:
+        """What was not fixed when the home was made, such as by an older AGS."""
+        text: str | None = None
+        for file in self._agent.files(self._facts):
+            if file.path == path:
+                text = merge.merged(text, file)
+        return text or ""
 
     def _brought(self, bring: Bring, home: Path) -> Iterator[str]:
         """With the rights of whose home it is: there may be links in it that lead elsewhere."""

@@ -12,7 +12,7 @@ import tempfile
 import traceback
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from ags import plan as plans
@@ -23,7 +23,19 @@ from ags.backends.base import Sandbox
 from ags.control.server import Control, Verb, Viewing
 from ags.errors import AgsError
 from ags.events import Writer
-from ags.model import KIB, Cover, Ending, Plan
+from ags.model import (
+    KIB,
+    Bind,
+    Cover,
+    Directory,
+    Ending,
+    Link,
+    MountStep,
+    Plan,
+    ReadOnly,
+    Text,
+    Tmpfs,
+)
 from ags.prepare import Prepared, Request
 from ags.runs import Held, Result, Run, State
 from ags.supervisor.ground import Ground, ground
@@ -60,7 +72,7 @@ class Supervisor:
         self._surface: asyncio.Future[Surface] = asyncio.get_running_loop().create_future()
         self._rooms: list[Room] = []
         self._network: Network | None = None
-        self._words = ""
+        self._words = self._answer = self._session = ""
         self._failure = ""
         """What the agent itself says went wrong."""
         self._closing = contextlib.ExitStack()
@@ -165,10 +177,13 @@ class Supervisor:
         covers: tuple[Cover, ...],
     ) -> Ending:
         self._keep_plan(prepared)
+        _check_ways(prepared.plan)
         # git is to see the repository's own files, and not what stands over them for the agent.
         bare = _without(prepared.plan, covers)
         if not self._held.run.turn:
             await where.settle(bare, functools.partial(place.run_inside, network=self._network))
+        # From here on its home is the agent's, with whatever traps it leaves there.
+        bare = _homeless(bare, place)
         await _left_alone(place, bare, covers)
         self.reached("prepared")
         ending = await self._agent_at_work(prepared, program, place, where)
@@ -239,18 +254,19 @@ class Supervisor:
 
     def _heard(self, heard: Heard) -> None:
         """What the record keeps of the agent's words."""
-        run = self._held.run
         if heard.failure is not None:
-            self._failure = heard.failure
+            self._failure = heard.failure[:MOST_WORDS]
         for said in heard.said:
+            if said.kind == "tool_call":
+                self._words = ""
             if said.kind == "message" and isinstance(text := said.fields.get("text"), str):
                 before = self._words if said.fields.get("delta") else ""
                 self._words = (before + text)[-MOST_WORDS:]
-        known = replace(
-            run, session=heard.session or run.session, answer=heard.answer or run.answer
-        )
-        if known != run:
-            self._held.save(known)
+        self._answer = heard.answer[-MOST_WORDS:] or self._answer
+        # At once only the first, lest every line of a flood costs a write to the disk.
+        if heard.session and not self._session:
+            self._held.save(replace(self._held.run, session=heard.session))
+        self._session = heard.session or self._session
 
     def _publish(self) -> None:
         for port in self._held.run.order.publish:
@@ -302,8 +318,9 @@ class Supervisor:
         why = self._stopped_by or ending.stopped_by or self._failure or None
         run = self._held.run
         # Some agents never say which of their words is the answer: then it is the last ones.
-        answer = run.answer or self._words
-        self._held.save(replace(run, exit_code=ending.code, stopped_by=why, answer=answer))
+        answer, session = self._answer or self._words, self._session or run.session
+        ended = replace(run, exit_code=ending.code, stopped_by=why, answer=answer, session=session)
+        self._held.save(ended)
 
     def _to(self, state: State) -> None:
         self._held.save(runs.moved(self._held.run, state, runs.now()))
@@ -342,8 +359,44 @@ class Supervisor:
         """Nothing; crash tests put something here."""
 
 
+def _check_ways(plan: Plan) -> None:
+    """No mount is led astray by a link in a folder that an agent wrote to, such as its home.
+
+    bwrap follows links when it makes what it mounts on, and it does so where the whole host is
+    still below `/oldroot`: it would make, or overwrite, a file of the person's.
+    """
+    standing: dict[PurePosixPath, MountStep] = {}
+    for step in plan.mounts:
+        around = next((standing[each] for each in step.target.parents if each in standing), None)
+        if step.target not in standing and isinstance(around, Bind) and around.writable:
+            _check_way(around, step.target)
+        if not isinstance(step, Directory | Text | Link | ReadOnly):
+            standing[step.target] = step
+
+
+def _check_way(around: Bind, target: PurePosixPath) -> None:
+    place = around.source
+    for name in target.relative_to(around.target).parts:
+        place /= name
+        if place.is_symlink():
+            cause = "there is a link where something is to be mounted"
+            raise AgsError("start the agent", subject=place, cause=cause)
+
+
 def _without(plan: Plan, covers: tuple[Cover, ...]) -> Plan:
     return replace(plan, mounts=tuple(step for step in plan.mounts if step not in covers))
+
+
+def _homeless(plan: Plan, place: Site) -> Plan:
+    """With an empty home of its own: what is ours to do needs none of the agent's."""
+    size = place.preparer.settings.sandbox.home_size
+    steps = (
+        Tmpfs(step.target, size, 0o700)
+        if isinstance(step, Bind) and step.source.parent == place.home_folder
+        else step
+        for step in plan.mounts
+    )
+    return replace(plan, mounts=tuple(steps))
 
 
 async def _left_alone(place: Site, plan: Plan, covers: tuple[Cover, ...]) -> None:
@@ -353,11 +406,15 @@ async def _left_alone(place: Site, plan: Plan, covers: tuple[Cover, ...]) -> Non
     if not covers or root is None:
         return
     paths = b"".join(bytes(step.target.relative_to(root)) + b"\0" for step in covers)
-    command = ("git", "-C", str(root), "update-index", "--skip-worktree", "-z", "--stdin")
+    # Those that it knows: at one that is in no commit, update-index gives up on all the others.
+    script = (
+        'cd "$1" && xargs -0 git --literal-pathspecs ls-files -z -- | '
+        "git update-index --skip-worktree -z --stdin || true"
+    )
     with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as said:
         asked.write(paths)
         asked.seek(0)
-        made = replace(plan, command=("/bin/sh", "-c", '"$@" || true', "sh", *command))
+        made = replace(plan, command=("/bin/sh", "-c", script, "sh", str(root)))
         await place.run_inside(made, asked.fileno(), said.fileno(), said.fileno())
 
 

@@ -162,6 +162,7 @@ def test_a_protected_path_that_is_a_link_is_an_error(box: Box) -> None:
 def test_a_protected_file_replaced_on_the_host_during_the_run_is_told(box: Box) -> None:
     """As an editor does that saves by renaming: the mount inside is then lifted in silence."""
     settings = give(box, ".claude/settings.json")
+    give(box, ".claude/settings.local.json")
     prepared = asyncio.run(preparer(box).prepare(request(box, "true")))
     with prepared:
         assert prepared.replaced() == ()

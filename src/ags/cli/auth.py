@@ -12,7 +12,7 @@ import click
 
 from ags import homes, identity, network, plan, programs
 from ags.agents import AGENTS, agent, merge
-from ags.agents.base import AGENT_DIR, Agent, Facts
+from ags.agents.base import AGENT_DIR, Agent, Facts, Wish
 from ags.cli import options
 from ags.cli.exec import Refusals, accompanied
 from ags.cli.invocation import Invocation
@@ -50,9 +50,11 @@ def command(
       ags auth codex --client acme
       ags auth claude --status
 
-    It runs in a sandbox without a workspace. The tokens that it is given stay outside: inside there
-    are stand-ins, which AGS exchanges on the wire, and renews when they expire. The log-in is kept
-    for the client's runs, apart from the one of your own agent, which is used if there is no other.
+    gemini and pi have no command for it: they start, you log in there (pi: /login), and leave with
+    /quit. It runs in a sandbox without a workspace. The tokens that it is given stay outside:
+    inside there are stand-ins, which AGS exchanges on the wire, and renews when they expire. The
+    log-in is kept for the client's runs, apart from the one of your own agent, which is used if
+    there is no other.
 
     Exit code: 0 if there is a log-in, 1 if not.
     """
@@ -89,7 +91,7 @@ async def _in_sandbox(invocation: Invocation, program: Agent, entry: Entry, plac
     environ, home = invocation.environ, invocation.home
     settings = load(invocation.config, environ, home)
     who = identity.resolve(os.stat(place / "work"), home)
-    facts = Facts(str(plan.home_of(who)), str(place / "work"), {})
+    facts = Facts(str(plan.home_of(who)), str(place / "work"), {}, login=True)
     lent = homes.Home(place / "none", place, (), Owner(who.host_uid, who.host_gid))
     lent.lend(lambda folder: _furnish(folder, program, facts))
     wiring = Wiring(desk=entry)
@@ -136,14 +138,22 @@ def _request(
         steps.append(Text(PurePosixPath(each.path), each.text.encode()))
     return Request(
         run=place.name,
-        command=(program.program.inside, *program.login),
+        command=_begun(program),
         cwd=place / "work",
         workspace=place / "work",
-        environment=tuple(program.environment(facts).items()),
+        # There is no browser inside: gemini then shows the address and asks for the code.
+        environment=(*program.environment(facts).items(), ("NO_BROWSER", "true")),
         path=(node.path,) if node.path else (),
         home=home,
         given=tuple(steps),
     )
+
+
+def _begun(program: Agent) -> tuple[str, ...]:
+    assert program.program is not None
+    if program.login:
+        return (program.program.inside, *program.login)
+    return program.interactive(Wish())
 
 
 def _furnish(home: Path, program: Agent, facts: Facts) -> None:

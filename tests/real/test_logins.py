@@ -325,7 +325,7 @@ def test_an_expired_log_in_is_renewed_outside_and_the_work_is_done(subscribed: S
     ran = subscribed.start("try", "write a file")
     assert ran.returncode == 0 and "Done." in ran.stdout, subscribed.told()
     assert subscribed.on_branch("new.txt") == "x\n"
-    assert subscribed.refused() == set()
+    assert subscribed.refused() == set(), (subscribed.run_dir() / "egress.jsonl").read_text()
     accounts, kept = subscribed.accounts, subscribed.own.read_text()
     assert accounts.renewed == 1 and accounts.refused == []
     assert all(token in kept for token in _kept(accounts.now, subscribed.case))

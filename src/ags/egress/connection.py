@@ -103,8 +103,10 @@ class Connection:
             async with asyncio.timeout(FIRST):
                 await stream.shake(first)
         except TlsError as error:
-            reason = "distrusted" if _is_distrust(error) else "handshake"
-            self._fence.noted(request, Decision(False, reason, "", "")).write()
+            # A client that goes away in the middle of it was refused nothing.
+            distrusts = _is_distrust(error)
+            reason = "distrusted" if distrusts else "handshake"
+            self._fence.noted(request, Decision(not distrusts, reason, "", "")).write()
             raise
         await Conversation(self._fence, stream, request).carry()
         await stream.close()

@@ -178,7 +178,7 @@ class Conversation:
                 sent=exchange.received,
                 received=exchange.sent,
                 reason=reason,
-                refused=_is_refusal(refused, exchange),
+                refused=_is_refusal(refused),
             )
         if refused and exchange.answered:
             # An end in good order could be taken for the end of the answer.
@@ -318,9 +318,9 @@ def _refusal(head: RequestHead, request: Request, decision: Decision) -> bytes:
     return http.refusal(request, decision, reasons.remedy(request, decision))
 
 
-def _is_refusal(refused: Refused | None, exchange: Exchange) -> bool:
-    """Whether it was ours: not that an origin hung up, or spoke out of turn."""
-    return refused is not None and refused.reason != "cut" and exchange.fault == "client"
+def _is_refusal(refused: Refused | None) -> bool:
+    """Whether a rule was broken: not that somebody hung up, or spoke out of turn."""
+    return refused is not None and refused.reason in ("placeholder", "encoded")
 
 
 def _cause(error: Exception) -> str:

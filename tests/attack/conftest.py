@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import tempfile
@@ -14,27 +13,16 @@ import pytest
 from ags.backends import bwrap
 from ags.backends.bubblewrap import Bubblewrap
 from tests.box import Box
+from tests.own_network import own_network
 
-CLONE_NEWNET = 0x40000000
 ORDINARY = 12345
 """A user of the host that owns nothing but what these tests give it."""
 
 
 @pytest.fixture(autouse=True)
 def _own_network() -> Iterator[None]:
-    """With `lo` up, as a host has it, and nothing else."""
-    if os.geteuid() != 0:
-        pytest.skip("attacks need a network namespace of their own, and so root")
-    libc = ctypes.CDLL(None, use_errno=True)
-    before = os.open("/proc/self/ns/net", os.O_RDONLY)
-    if libc.unshare(CLONE_NEWNET) != 0:
-        raise OSError(ctypes.get_errno(), "unshare")
-    os.system("ip link set lo up")
-    try:
+    with own_network():
         yield
-    finally:
-        libc.setns(before, CLONE_NEWNET)
-        os.close(before)
 
 
 @pytest.fixture(scope="session")

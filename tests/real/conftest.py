@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import tempfile
@@ -12,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from ags import runs
+from tests.own_network import own_network
 from tests.real.installed import AGENTS, installed
 from tests.real.stage import Stage, staged
-
-CLONE_NEWNET = 0x40000000
 
 
 @pytest.fixture(scope="session")
@@ -24,21 +22,10 @@ def programs() -> Iterator[Path]:
         yield place
 
 
-@pytest.fixture
-def own_network() -> Iterator[None]:
-    """What is started from here on is in there too: nothing could leave, whatever a fence does."""
-    if os.geteuid() != 0:
-        pytest.skip("a network of its own needs root")
-    libc = ctypes.CDLL(None, use_errno=True)
-    before = os.open("/proc/self/ns/net", os.O_RDONLY)
-    if libc.unshare(CLONE_NEWNET) != 0:
-        raise OSError(ctypes.get_errno(), "unshare")
-    os.system("ip link set lo up")
-    try:
+@pytest.fixture(name="own_network")
+def _own_network() -> Iterator[None]:
+    with own_network():
         yield
-    finally:
-        libc.setns(before, CLONE_NEWNET)
-        os.close(before)
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ PATIENCE = 60
 """Seconds that an agent grants a hook; more than the forwarder's own, which ends in a no."""
 CLAUDE_SETTINGS = PurePosixPath("/etc/claude-code/managed-settings.json")
 CODEX_REQUIREMENTS = PurePosixPath("/etc/codex/requirements.toml")
-GEMINI_SETTINGS = PurePosixPath("/etc/gemini-cli/settings.json")
 
 _INSIDE = Path(__file__).parent / "inside"
 

@@ -230,19 +230,6 @@ class _Reader(WordReader):
         except Unreadable:
             return Test(words)
 
-    def _arithmetic(self) -> str | None:
-        """What stands between `((` here and its `))`; None if it does not end so."""
-        open_, at = 0, self.at
-        while at < len(self.text):
-            open_ += (self.text[at] == "(") - (self.text[at] == ")")
-            at += 1
-            if open_ == 1 and at > self.at + 2 and self.text[at - 1] == ")":
-                if self.text[at : at + 1] != ")":
-                    return None
-                inner, self.at = self.text[self.at + 2 : at - 1], at + 1
-                return inner
-        raise Unreadable("a parenthesis is not closed")
-
     def _braces(self) -> Node:
         script = self.script(("}",))
         self.expect("}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from typing import Self
 
 from ags.hooks.quoting import ansi_c
@@ -28,7 +29,7 @@ class Unreadable(ValueError):
     """No shell command, or more than is looked at."""
 
 
-class WordReader:
+class WordReader(ABC):
     """A place in a text. What words hold of commands is read by who knows commands."""
 
     def __init__(self, text: str, depth: int) -> None:
@@ -37,11 +38,13 @@ class WordReader:
         self.depth = depth
         self.deeper(0)
 
+    @abstractmethod
     def script(self, until: tuple[str, ...]) -> Script:
-        raise NotImplementedError
+        """The commands up to one of these words."""
 
+    @abstractmethod
     def expect(self, text: str) -> None:
-        raise NotImplementedError
+        """Pass over this, which must be next."""
 
     def another(self, text: str) -> Self:
         return type(self)(text, self.depth + 1)

@@ -15,7 +15,7 @@ from pathlib import Path
 from ags.config import trust
 from ags.config.load import FILE_NAME as SETTINGS_FILE
 from ags.config.load import settings_folder
-from ags.errors import AgsError
+from ags.errors import AgsError, Unfit
 from ags.frozen import frozen
 from ags.places import Place
 from ags.secrets import Store, store
@@ -32,7 +32,7 @@ POLICY_FILE = "policy.yaml"
 def checked_name(name: str) -> str:
     """Names become folders, so they are plain. Empty for the person's own work."""
     if not re.fullmatch(NAME, name):
-        raise AgsError(
+        raise Unfit(
             "use this name for a client",
             subject=ascii(name)[:60],
             cause="it is not a name for a client",

@@ -29,6 +29,14 @@ class AgsError(Exception):
         return f"cannot {self.what}{subject}{cause}"
 
 
+class Missing(AgsError):
+    """What is meant is not there."""
+
+
+class Unfit(AgsError):
+    """A value that cannot be meant, whatever the state of things."""
+
+
 class ConfigError(AgsError):
     """A setting that cannot be meant: names the file, the line and the key."""
 

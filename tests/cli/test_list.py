@@ -12,17 +12,17 @@ from pathlib import Path
 
 from ags import runs
 from ags.cli.list import NEWEST
-from ags.cli.paint import cells
 from ags.model import Weakening
+from ags.paint import cells
 from ags.runs import Applied, Result
 from tests.cli.desk import HOSTILE, Desk, is_harmless
 from tests.people import ROOT
 from tests.runs.examples import create
 
 KEYS = [
-    "id", "name", "state", "asking", "agent", "goal", "mode", "project", "branch", "created",
-    "started", "ended", "exit_code", "stopped_by", "weakenings", "files", "insertions",
-    "deletions", "applied",
+    "id", "name", "state", "asking", "agent", "goal", "mode", "client", "group", "project",
+    "branch", "created", "started", "ended", "exit_code", "stopped_by", "weakenings", "files",
+    "insertions", "deletions", "applied",
 ]  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from ags.cli.paint import (
+from ags.paint import (
     Paint,
     as_json,
     cells,

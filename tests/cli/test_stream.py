@@ -10,9 +10,10 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from ags.cli.paint import Paint, cells
-from ags.cli.stream import Stream, follow
+from ags.cli.stream import follow
 from ags.events import KINDS, Event, Writer
+from ags.logtext import Stream
+from ags.paint import Paint, cells
 from tests.cli.desk import HOSTILE, Desk, is_harmless
 from tests.runs.examples import create
 

@@ -4,36 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping
 
 import click
 
 from ags import programs
 from ags.cli.invocation import Invocation, tell
-from ags.cli.paint import as_json, cells, padded, paint_for
 from ags.cli.update_agents import installer
 from ags.errors import AgsError
-from ags.frozen import frozen
 from ags.kernel.watch import human_size
-from ags.logins import state as logins
-from ags.programs import Installed, Installer, Login
+from ags.paint import as_json, cells, padded, paint_for
+from ags.programs import Installer
+from ags.programs.listing import Row, row
 from ags.text import one_line
 
 HEADS = ("AGENT", "INSTALLED", "NEWEST", "LOG-IN", "SIZE")
-
-
-@frozen
-class Row:
-    """One agent."""
-
-    name: str
-    installed: Installed | None
-    problem: str
-    """Why what is installed cannot be used."""
-    newest: str | None
-    """None: not asked for, or not known."""
-    login: Login
-    subscription: str
-    """What is known of a log-in; empty if there is none."""
 
 
 @click.command(short_help="List the agents: what is installed, and their log-ins.")
@@ -52,35 +37,24 @@ def command(invocation: Invocation, check: bool, as_array: bool) -> None:
     looked at.
     """
     maker = installer(invocation)
-    rows = [_row(maker, name, check) for name in programs.names()]
+    given = (maker.environ, maker.home, maker.ags_home, maker.settings)
+    rows = [row(name, *given) for name in programs.names()]
+    newest = {name: _newest(maker, name) for name in programs.names()} if check else {}
     if as_array:
-        print(as_json([_entry(row) for row in rows], indent=1))
+        print(as_json([_entry(each, newest.get(each.name)) for each in rows], indent=1))
         return
     paint = paint_for(sys.stdout, invocation.environ)
-    shown = [_words(row, check) for row in rows]
+    shown = [_words(each, newest) for each in rows]
     heads = HEADS if check else tuple(head for head in HEADS if head != "NEWEST")
     widths = [max(cells(line[at]) for line in (heads, *shown)) for at in range(len(heads))]
     for number, line in enumerate((heads, *shown)):
         text = "  ".join(padded(*pair) for pair in zip(line, widths, strict=True)).rstrip()
         print(text if number else paint(text, "dim"))
-    for row in rows:
-        if row.problem:
-            print(paint(f"{row.name}: {one_line(row.problem)}", "red"))
-    if not any(row.installed or row.problem for row in rows):
+    for each in rows:
+        if each.problem:
+            print(paint(f"{each.name}: {one_line(each.problem)}", "red"))
+    if not any(each.installed or each.problem for each in rows):
         print("none is installed yet: `ags update-agents NAME`")
-
-
-def _row(maker: Installer, name: str, check: bool) -> Row:
-    found, problem = None, ""
-    try:
-        found = programs.current(maker.ags_home, name)
-    except AgsError as error:
-        problem = f"{error}; {error.hint}"
-    login = programs.login_state(name, maker.environ, maker.ags_home, maker.settings)
-    held = logins.found(name, maker.home, maker.ags_home, "", maker.environ)
-    subscription = "" if held.where == "none" else str(held)
-    newest = _newest(maker, name) if check else None
-    return Row(name, found, problem, newest, login, subscription)
 
 
 def _newest(maker: Installer, name: str) -> str | None:
@@ -91,23 +65,25 @@ def _newest(maker: Installer, name: str) -> str | None:
         return None
 
 
-def _words(row: Row, check: bool) -> tuple[str, ...]:
-    version = row.installed.version if row.installed else "damaged" if row.problem else "-"
-    newest = (row.newest or "not known",) if check else ()
-    size = human_size(row.installed.size) if row.installed else "-"
-    known = ", ".join(filter(None, (str(row.login) if row.login.keys else "", row.subscription)))
-    return (row.name, version, *newest, known or "none", size)
+def _words(agent: Row, newest: Mapping[str, str | None]) -> tuple[str, ...]:
+    found = agent.installed
+    version = found.version if found else "damaged" if agent.problem else "-"
+    later = (newest[agent.name] or "not known",) if newest else ()
+    size = human_size(found.size) if found else "-"
+    keys = str(agent.login) if agent.login.keys else ""
+    known = ", ".join(filter(None, (keys, agent.subscription)))
+    return (agent.name, version, *later, known or "none", size)
 
 
-def _entry(row: Row) -> dict[str, object]:
-    found = row.installed
+def _entry(agent: Row, newest: str | None) -> dict[str, object]:
+    found = agent.installed
     return {
-        "agent": row.name,
+        "agent": agent.name,
         "installed": found.version if found else None,
-        "problem": row.problem or None,
-        "newest": row.newest,
-        "keys": [{"variable": name, "where": where} for name, where in row.login.keys],
-        "login": row.subscription or None,
+        "problem": agent.problem or None,
+        "newest": newest,
+        "keys": [{"variable": name, "where": where} for name, where in agent.login.keys],
+        "login": agent.subscription or None,
         "size": found.size if found else None,
         "folder": str(found.folder) if found else None,
     }

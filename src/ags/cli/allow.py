@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Literal
+
 import click
 
-from ags import clients, runs
-from ags.cli.asks import Asked, answered, the_one
+from ags.asking import Asked, answered, the_one, write_down
 from ags.cli.invocation import Invocation, telling
-from ags.cli.paint import exact_time
 from ags.config.values import parse_duration
+from ags.paint import exact_time
 from ags.shelf import Shelf
+
+Verdict = Literal["once", "for", "always"]
+ELSEWHERE = "other runs at work take it up with `ags policy reload`"
 
 
 @click.command(short_help="Let a run do what it asks for.")
@@ -41,34 +46,28 @@ def command(
       ags allow kfw1 --for 1h --uses 3
       ags allow kfw1 --always
     """
+    verdict, seconds = extent(once=once, time=time, uses=uses, always=always)
+    shelf = Shelf(invocation.ags_home)
+    with telling(shelf.notes):
+        one = asyncio.run(the_one(shelf, id_, run))
+        if always:
+            write_down(invocation.environ, invocation.home, one)
+            shelf.notes.append(ELSEWHERE)
+        asyncio.run(answered(one, verdict, seconds, uses))
+        print(told(one, verdict, seconds))
+
+
+def extent(
+    *, once: bool, time: str | None, uses: int | None, always: bool
+) -> tuple[Verdict, float]:
+    """How far it is allowed, and for how many seconds if that is `for`."""
     if once + (time is not None) + always > 1:
         raise click.UsageError("--once, --for and --always exclude each other")
     if uses is not None and time is None:
         raise click.UsageError("--uses goes with --for")
     seconds = parse_duration(time, "--for") if time is not None else 0.0
-    shelf = Shelf(invocation.ags_home)
-    with telling(shelf.notes):
-        one = the_one(shelf, id_, run)
-        if always:
-            # First: what cannot be written down is not allowed either.
-            _write_down(invocation, one)
-            answered(one, "always")
-            shelf.notes.append("other runs at work take it up with `ags policy reload`")
-        else:
-            answered(one, "for" if seconds else "once", seconds, uses)
-        extent = "always" if always else f"for {exact_time(seconds)}" if seconds else "once"
-        print(f"allowed {extent}: {one}")
+    return "always" if always else "for" if seconds else "once", seconds
 
 
-def _write_down(invocation: Invocation, one: Asked) -> None:
-    from ags.egress import edit  # only here is there YAML to read
-    from ags.egress.document import read_document
-    from ags.egress.layers import policy_file
-    from ags.egress.rules import rules_in
-
-    home = invocation.home
-    client = runs.load(one.run_dir).order.client
-    of_client = clients.policy_file(invocation.environ, home, client)
-    file = of_client or policy_file(invocation.environ, home)
-    rules = rules_in(read_document(f"- {one.fields.get('rule')}", "the run's rule"), denial=False)
-    edit.rewrite(file, lambda text: edit.with_entries(text, file, home, rules))
+def told(one: Asked, verdict: Verdict, seconds: float) -> str:
+    return f"allowed {f'for {exact_time(seconds)}' if verdict == 'for' else verdict}: {one}"

@@ -12,9 +12,9 @@ import click
 from ags import runs
 from ags.agents import AGENTS
 from ags.cli.invocation import Invocation, tell, telling
-from ags.cli.paint import as_json, columns, first_line
 from ags.clients import Cabinet, Kept, checked_name
 from ags.errors import AgsError
+from ags.paint import as_json, columns, first_line
 from ags.runs import Run
 from ags.shelf import Shelf
 from ags.text import one_line

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from ags.cli.paint import Paint
 from ags.egress.policy import meaning
+from ags.paint import Paint
 from ags.text import one_line
 
 UNITS = ("B", "K", "M", "G", "T")

@@ -15,11 +15,11 @@ from ags.cli import options, start
 from ags.cli.diff import whole
 from ags.cli.invocation import Invocation, engine_of
 from ags.cli.options import Flags
-from ags.cli.paint import Paint, paint_for
 from ags.engine import Engine, Wish
 from ags.errors import AgsError
 from ags.events import read
 from ags.model import Limits
+from ags.paint import Paint, paint_for
 from ags.prepare import limits_here
 from ags.review import review
 from ags.runs import Run

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import click
 
-from ags.cli.asks import answered, the_one
+from ags.asking import answered, the_one
 from ags.cli.invocation import Invocation, telling
 from ags.shelf import Shelf
 
@@ -21,6 +23,6 @@ def command(invocation: Invocation, id_: str, run: str | None) -> None:
     """
     shelf = Shelf(invocation.ags_home)
     with telling(shelf.notes):
-        one = the_one(shelf, id_, run)
-        answered(one, "deny")
+        one = asyncio.run(the_one(shelf, id_, run))
+        asyncio.run(answered(one, "deny"))
         print(f"denied for the rest of the run: {one}")

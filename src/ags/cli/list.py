@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import time
@@ -13,7 +12,8 @@ import click
 
 from ags import runs
 from ags.cli.invocation import Invocation, telling
-from ags.cli.paint import (
+from ags.frozen import frozen
+from ags.paint import (
     Paint,
     as_json,
     cells,
@@ -24,8 +24,6 @@ from ags.cli.paint import (
     paint_for,
     short_time,
 )
-from ags.errors import AgsError
-from ags.frozen import frozen
 from ags.runs import NEXT, Damaged, Moment
 from ags.shelf import Shelf
 from ags.store import Filter, Summary
@@ -92,29 +90,43 @@ def command(
     """
     shelf = Shelf(invocation.ags_home)
     with telling(shelf.notes):
-        listing = shelf.listing(Filter(states=states, agent=agent))
+        whose = None if client is None else _checked(client)
+        listing = shelf.listing(Filter(states=states, agent=agent, client=whose))
         found = listing.runs
-        if client is not None:
-            found = tuple(_of_client(found, client, invocation.ags_home))
         if project is not None:
             found = tuple(_within(found, project))
         if as_array:
             shelf.notes += map(_damage, listing.damaged)
-            print(as_json([_entry(run) for run in found], indent=1))
+            print(as_json([entry(run) for run in found], indent=1))
             return
-        width = columns(sys.stdout, invocation.environ)
         paint = paint_for(sys.stdout, invocation.environ)
-        shown = found if everything else _recent(found)
-        if shown:
-            print("\n".join(table(shown, runs.now(), width, paint)))
-        elif states or agent or project or client:
-            print("no such runs; `ags list` shows all there are")
-        elif not listing.damaged:
-            print('no runs yet: `ags start NAME "GOAL"`')
-        if len(shown) < len(found):
-            print(paint(f"{len(found) - len(shown)} older ones: `ags list --all`", "dim"))
+        if found or not listing.damaged:
+            chosen = bool(states or agent or project or client)
+            width = columns(sys.stdout, invocation.environ)
+            print("\n".join(told(found, width, paint, everything=everything, chosen=chosen)))
         for each in listing.damaged:
             print(paint(_damage(each), "red"))
+
+
+def told(
+    found: Sequence[Summary], width: int, paint: Paint, *, everything: bool, chosen: bool
+) -> Iterator[str]:
+    """`chosen` are only those that were asked for, of maybe more."""
+    shown = found if everything else _recent(found)
+    if shown:
+        yield from table(shown, runs.now(), width, paint)
+    elif chosen:
+        yield "no such runs; `ags list` shows all there are"
+    else:
+        yield 'no runs yet: `ags start NAME "GOAL"`'
+    if len(shown) < len(found):
+        yield paint(f"{len(found) - len(shown)} older ones: `ags list --all`", "dim")
+
+
+def _checked(client: str) -> str:
+    from ags.clients import checked_name  # here, for a list of all needs nothing of it
+
+    return checked_name(client)
 
 
 def _within(found: Sequence[Summary], folder: Path) -> Iterator[Summary]:
@@ -123,17 +135,6 @@ def _within(found: Sequence[Summary], folder: Path) -> Iterator[Summary]:
     projects = {run.project for run in found}
     inner = next((each for each in (here, *here.parents) if each in projects), None)
     return (run for run in found if run.project == inner)
-
-
-def _of_client(found: Sequence[Summary], client: str, ags_home: Path) -> Iterator[Summary]:
-    """By their records: the index does not know of clients."""
-    from ags.clients import checked_name  # here, for a list of all needs nothing of it
-
-    name = checked_name(client)
-    for run in found:
-        with contextlib.suppress(AgsError):  # just removed
-            if runs.load(runs.directory(ags_home, run.id)).order.client == name:
-                yield run
 
 
 def _recent(found: Sequence[Summary]) -> tuple[Summary, ...]:
@@ -196,7 +197,7 @@ def _aligned(words: Sequence[str], widths: Sequence[int]) -> str:
     return "".join(f"{padded(*pair)}  " for pair in zip(words, widths, strict=True))
 
 
-def _entry(run: Summary) -> dict[str, object]:
+def entry(run: Summary) -> dict[str, object]:
     return {
         "id": run.id,
         "name": run.name,
@@ -205,6 +206,8 @@ def _entry(run: Summary) -> dict[str, object]:
         "agent": run.agent,
         "goal": run.goal,
         "mode": run.mode,
+        "client": run.client,
+        "group": run.group,
         "project": str(run.project),
         "branch": run.branch,
         "created": _stamp(run.created),

@@ -12,8 +12,9 @@ import click
 from ags import events, runs
 from ags.cli import stream
 from ags.cli.invocation import Invocation, telling
-from ags.cli.paint import as_json, columns, paint_for
 from ags.events import Event
+from ags.logtext import Stream
+from ags.paint import as_json, columns, paint_for
 from ags.shelf import Shelf
 
 
@@ -48,10 +49,10 @@ def command(
                 asyncio.run(_follow(run_dir, after, as_lines=as_lines))
         elif as_lines:
             for event in events.read(log, after):
-                print(_line(event))
+                print(as_line(event))
         else:
             paint = paint_for(sys.stdout, invocation.environ)
-            shown = stream.Stream(paint, columns(sys.stdout, invocation.environ))
+            shown = Stream(paint, columns(sys.stdout, invocation.environ))
             for event in events.read(log, after):
                 sys.stdout.writelines(f"{line}\n" for line in shown.render(event))
             sys.stdout.writelines(f"{line}\n" for line in shown.finish())
@@ -64,9 +65,9 @@ async def _follow(run_dir: Path, after: int, *, as_lines: bool) -> None:
     coming = events.follow(run_dir / stream.LOG, after, lambda: not runs.is_alive(run_dir))
     async with contextlib.aclosing(coming) as found:
         async for event in found:
-            print(_line(event), flush=True)
+            print(as_line(event), flush=True)
 
 
-def _line(event: Event) -> str:
+def as_line(event: Event) -> str:
     head = {"seq": event.seq, "ts": event.ts, "kind": event.kind}
     return as_json(head | dict(event.fields))

@@ -18,7 +18,6 @@ from ags import runs
 from ags.agents import AGENTS
 from ags.cli.decisions import shown
 from ags.cli.invocation import Invocation, tell, telling
-from ags.cli.paint import Paint, as_json, heading, paint_for
 from ags.control import client
 from ags.egress import audit, edit, layers, tools, trail
 from ags.egress.hosts import canonical_host
@@ -28,6 +27,7 @@ from ags.egress.policy import Layer, Policy, decide, explain
 from ags.egress.registries import QUESTIONS
 from ags.egress.wiring import AGENT_KEYS
 from ags.errors import AgsError
+from ags.paint import Paint, as_json, heading, paint_for
 from ags.runs import FINAL, NEXT
 from ags.shelf import Shelf
 from ags.store import Filter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ags.cli.paint import Paint
+from ags.paint import Paint
 from ags.text import one_line
 from ags.workspace.risky import Risk, Sort
 

@@ -11,8 +11,8 @@ import click
 from ags import clients, runs, secrets
 from ags.cli import options
 from ags.cli.invocation import Invocation, tell
-from ags.cli.paint import as_json
 from ags.errors import AgsError
+from ags.paint import as_json
 from ags.secrets import Store
 
 PLACES = {"keyring": "your keyring", "file": "a file that only you can read"}

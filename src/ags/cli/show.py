@@ -13,8 +13,8 @@ import click
 from ags import records, runs
 from ags.cli.invocation import Invocation, telling
 from ags.cli.list import STYLES
-from ags.cli.paint import Paint, as_json, cells, changes, exact_time, paint_for, short_time
 from ags.model import GIB, KIB, MIB, Limits
+from ags.paint import Paint, as_json, cells, changes, exact_time, paint_for, short_time
 from ags.runs import Applied, Moment, Run
 from ags.shelf import Shelf
 from ags.text import one_line, plain
@@ -43,12 +43,16 @@ def command(invocation: Invocation, name: str, as_object: bool) -> None:
         if as_object:
             print(as_json(record(run), indent=1))
             return
-        paint = paint_for(sys.stdout, invocation.environ)
-        state = paint(run.state, *STYLES[run.state])
-        asks = paint(", asks", "yellow", "bold") if run.asking else ""
-        print(f"{paint(run.name, 'bold')}  {state}{asks}")
-        for label, text in facts(run, run_dir, runs.now()):
-            print(_entry(label, text, paint))
+        print("\n".join(told(run, run_dir, paint_for(sys.stdout, invocation.environ))))
+
+
+def told(run: Run, run_dir: Path | None, paint: Paint) -> Iterator[str]:
+    """`run_dir` is None for a run of another machine."""
+    state = paint(run.state, *STYLES[run.state])
+    asks = paint(", asks", "yellow", "bold") if run.asking else ""
+    yield f"{paint(run.name, 'bold')}  {state}{asks}"
+    for label, text in facts(run, run_dir, runs.now()):
+        yield _entry(label, text, paint)
 
 
 def record(run: Run) -> dict[str, object]:
@@ -66,7 +70,7 @@ def _entry(label: str, text: str, paint: Paint) -> str:
     return f"{paint(label, *style)}{space}{body}"
 
 
-def facts(run: Run, run_dir: Path, at: Moment) -> Iterator[tuple[str, str]]:
+def facts(run: Run, run_dir: Path | None, at: Moment) -> Iterator[tuple[str, str]]:
     yield "goal", run.goal.strip() or "(none)"
     yield from _agent(run)
     yield "project", one_line(str(run.project))
@@ -91,6 +95,10 @@ def facts(run: Run, run_dir: Path, at: Moment) -> Iterator[tuple[str, str]]:
         yield "result", f"{size}, commit {result.commit}"
     for applied in run.applied:
         yield "applied", _applied(applied, at)
+    for pushed in run.pushed:
+        ago = short_time(runs.seconds(pushed.at, at))
+        where = f"{one_line(pushed.branch)} of {one_line(pushed.remote)}"
+        yield "pushed", f"{pushed.commit[:12]} to {where}, {ago} ago"
     yield from _places(run, run_dir)
     yield "next", "\n".join(next_steps(run))
 
@@ -154,11 +162,11 @@ def _applied(applied: Applied, at: Moment) -> str:
     return f"{text}; undone {_when(applied.undone, at)}" if applied.undone else text
 
 
-def _places(run: Run, run_dir: Path) -> Iterator[tuple[str, str]]:
+def _places(run: Run, run_dir: Path | None) -> Iterator[tuple[str, str]]:
     if run.workspace is not None:
         yield "workspace", one_line(str(run.workspace))
     for label, name in (("log", "events.jsonl"), ("patch", "result.patch")):
-        if (run_dir / name).exists():
+        if run_dir is not None and (run_dir / name).exists():
             yield label, one_line(str(run_dir / name))
 
 

@@ -10,7 +10,7 @@ import click
 from ags import events
 from ags.cli import stream
 from ags.cli.invocation import Invocation, engine_of
-from ags.cli.start import accompany
+from ags.cli.start import accompany, at_work
 from ags.engine import Engine
 
 
@@ -39,6 +39,6 @@ async def _tell(engine: Engine, name: str, text: str, *, detach: bool) -> int:
     seen = events.last_seq(engine.run_dir(name) / stream.LOG)
     run = await engine.tell(name, text)
     if detach:
-        print(f"{run.name} is at work again: `ags logs -f {run.name}`, `ags stop {run.name}`")
+        print(at_work(run.name, " again"))
         return 0
     return await accompany(engine, run, seen)

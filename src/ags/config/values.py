@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from ags.errors import AgsError
+from ags.errors import Unfit
 from ags.frozen import frozen
 
 NONE = "none"
@@ -44,14 +44,12 @@ class Percent:
 def parse_size(text: str, subject: object = None) -> int:
     """Bytes: `8G`, `1.5G`, `512 MiB`."""
     if not (match := re.fullmatch(_SIZE, text, re.IGNORECASE)):
-        raise AgsError(
-            "use this size", subject=subject, cause=_is_no(text, "size"), hint=_SIZE_HINT
-        )
+        raise Unfit("use this size", subject=subject, cause=_is_no(text, "size"), hint=_SIZE_HINT)
     whole, fraction, byte, unit = match.groups()
     size = _scaled(whole, fraction, _UNITS[(byte or unit).lower()])
     if not 0 < size <= MAX_SIZE:
         cause = f"{text} is more than any machine has" if size else f"{text} is nothing at all"
-        raise AgsError("use this size", subject=subject, cause=cause, hint=_SIZE_HINT)
+        raise Unfit("use this size", subject=subject, cause=cause, hint=_SIZE_HINT)
     return size
 
 
@@ -59,12 +57,12 @@ def parse_duration(text: str, subject: object = None) -> float:
     """Seconds: `90s`, `10m`, `2h`, `1.5d`."""
     if not (match := re.fullmatch(_DURATION, text)):
         cause = _is_no(text, "time")
-        raise AgsError("use this time", subject=subject, cause=cause, hint=_DURATION_HINT)
+        raise Unfit("use this time", subject=subject, cause=cause, hint=_DURATION_HINT)
     whole, fraction, unit = match.groups()
     seconds = _scaled(whole, fraction, 1000 * _SECONDS[unit]) / 1000
     if not 0 < seconds <= MAX_SECONDS:
         cause = f"{text} is more than a year" if seconds else f"{text} is no time at all"
-        raise AgsError("use this time", subject=subject, cause=cause, hint=_DURATION_HINT)
+        raise Unfit("use this time", subject=subject, cause=cause, hint=_DURATION_HINT)
     return seconds
 
 
@@ -81,7 +79,7 @@ def parse_memory(text: str, subject: object = None) -> int | Percent | None:
     share = int(match[1])
     if not 1 <= share <= 100:
         cause = f"{text} is not between 1% and 100%"
-        raise AgsError("use this size", subject=subject, cause=cause)
+        raise Unfit("use this size", subject=subject, cause=cause)
     return Percent(share)
 
 
@@ -91,14 +89,14 @@ def parse_cpus(text: str, subject: object = None) -> float | None:
         return None
     if not re.fullmatch(_NUMBER, text):
         cause = _is_no(text, "number of processors")
-        raise AgsError("use this number", subject=subject, cause=cause, hint="such as 2 or 0.5")
+        raise Unfit("use this number", subject=subject, cause=cause, hint="such as 2 or 0.5")
     return checked_cpus(float(text), subject)
 
 
 def checked_cpus(number: float, subject: object = None) -> float:
     if not 0.01 <= number <= MAX_CPUS:  # so written, it also catches nan
         cause = f"it is not between 0.01 and {MAX_CPUS}"
-        raise AgsError("use this number", subject=subject, cause=cause)
+        raise Unfit("use this number", subject=subject, cause=cause)
     return float(number)
 
 
@@ -108,14 +106,14 @@ def parse_pids(text: str, subject: object = None) -> int | None:
         return None
     if not re.fullmatch(r"[0-9]{1,19}", text):
         cause = _is_no(text, "whole number")
-        raise AgsError("use this number", subject=subject, cause=cause, hint="such as 4096")
+        raise Unfit("use this number", subject=subject, cause=cause, hint="such as 4096")
     return checked_count(int(text), MAX_PIDS, subject)
 
 
 def checked_count(number: int, most: int, subject: object = None) -> int:
     if not 1 <= number <= most:
         cause = f"it is not between 1 and {most}"
-        raise AgsError("use this number", subject=subject, cause=cause)
+        raise Unfit("use this number", subject=subject, cause=cause)
     return number
 
 
@@ -134,7 +132,7 @@ def parse_path(text: str, home: Path, subject: object = None) -> Path:
     elif ".." in PurePosixPath(whole).parts:
         cause, hint = f"{shown(text)} has a ..", "write the path without it"
     if cause:
-        raise AgsError("use this path", subject=subject, cause=cause, hint=hint)
+        raise Unfit("use this path", subject=subject, cause=cause, hint=hint)
     # Two slashes at the start would survive in a Path, and compare equal to nothing.
     return Path("/" + whole.lstrip("/"))
 
@@ -143,11 +141,11 @@ def parse_relative(text: str, subject: object = None) -> PurePosixPath:
     """A path below the workspace."""
     path = PurePosixPath(text)
     if control_character(text):
-        raise AgsError("use this path", subject=subject, cause="it has a control character")
+        raise Unfit("use this path", subject=subject, cause="it has a control character")
     if path.is_absolute() or ".." in path.parts or not path.parts or text.startswith("~"):
         cause = f"{shown(text)} is not below the workspace"
         hint = 'write it relative to the workspace, like "config/prod"'
-        raise AgsError("use this path", subject=subject, cause=cause, hint=hint)
+        raise Unfit("use this path", subject=subject, cause=cause, hint=hint)
     return path
 
 
@@ -156,7 +154,7 @@ def matching(pattern: str, noun: str, hint: str = "") -> Callable[[str], str]:
 
     def parse(text: str) -> str:
         if not re.fullmatch(pattern, text):
-            raise AgsError(f"use this {noun}", cause=_is_no(text, noun), hint=hint)
+            raise Unfit(f"use this {noun}", cause=_is_no(text, noun), hint=hint)
         return text
 
     return parse

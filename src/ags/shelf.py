@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ags import runs
 from ags.runs import Run
-from ags.store import Filter, Listing, Store
+from ags.store import Filter, Listing, Order, Store
 
 ALL = Filter()
 
@@ -15,27 +16,31 @@ ALL = Filter()
 class Shelf:
     """The person's runs. None is shown at work if nobody tends it any more."""
 
-    def __init__(self, ags_home: Path) -> None:
+    def __init__(self, ags_home: Path, *, store: Store | None = None) -> None:
+        """`store` is kept open by who gives it; without one, each question opens the index."""
         self.ags_home = ags_home
         self.notes: list[str] = []
         """What the person should hear of: found on the way, not asked for."""
+        self._kept = store
 
-    def listing(self, where: Filter = ALL, limit: int | None = None) -> Listing:
-        """Newest first."""
+    def listing(
+        self,
+        where: Filter = ALL,
+        limit: int | None = None,
+        offset: int = 0,
+        order: Order = "newest",
+    ) -> Listing:
         if not (self.ags_home / "runs").is_dir():
             return Listing((), 0, ())
-        with Store(self.ags_home) as store:
+        with self._store() as store:
             self._swept(store.unfinished())
-            found = store.listing(where, limit=limit)
-            self.notes += store.notes
-        return found
+            return store.listing(where, order, limit, offset)
 
     def sweep(self) -> None:
         """Notice runs that died with nobody there to say so."""
         if (self.ags_home / "runs").is_dir():
-            with Store(self.ags_home) as store:
+            with self._store() as store:
                 self._swept(store.unfinished())
-                self.notes += store.notes
 
     def find(self, name: str) -> Run:
         return runs.load(self.run_dir(name))
@@ -45,6 +50,17 @@ class Shelf:
         run_dir = runs.find(self.ags_home, name)
         self._swept((run_dir.name,))
         return run_dir
+
+    @contextlib.contextmanager
+    def _store(self) -> Iterator[Store]:
+        store = self._kept or Store(self.ags_home)
+        try:
+            yield store
+            self.notes += store.notes
+            store.notes.clear()
+        finally:
+            if store is not self._kept:
+                store.close()
 
     def _swept(self, among: Iterable[str]) -> None:
         for run in runs.sweep(self.ags_home, among):

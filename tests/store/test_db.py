@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from ags import runs
 from ags.errors import AgsError
 from ags.model import Weakening
-from ags.runs import Applied, Held, Result, Run, State
+from ags.runs import Applied, Held, Order, Result, Run, State
 from ags.store import Filter, Listing, Store, Summary, db, queries, rebuild
 from ags.store.db import RACY
 from tests.disk import fill, small_disk
@@ -54,13 +54,15 @@ def test_a_list_shows_a_run_as_its_record_has_it(tmp_path: Path) -> None:
         "result": Result("c0ffee", 3, 20, 1),
         "weakenings": (Weakening("unprotected", ".vscode"),),
         "applied": (applied,),
+        "order": Order(client="acme"),
+        "group": "x",
     }
     with create(tmp_path, **given) as held, Store(tmp_path) as store:
         run = held.run
         (seen,) = store.listing().runs
         assert seen == Summary(
             run.id, run.name, run.agent, run.goal, run.mode, run.project, run.branch, "done",
-            False, run.created, at, at, 0, None, ("unprotected",), 3, 20, 1, True,
+            False, run.created, at, at, 0, None, ("unprotected",), 3, 20, 1, True, "acme", "x",
         )  # fmt: skip
         save(held, applied=(replace(applied, undone=at),))
         assert store.listing().runs[0].applied is False
@@ -412,3 +414,43 @@ def test_only_the_index_loads_sqlite(tmp_path: Path) -> None:
     text = "import sys, ags.events, ags.runs; print('sqlite3' in sys.modules)"
     with script(text) as process:
         assert process.communicate(timeout=20)[0] == "False\n"
+
+
+def test_an_index_in_memory_begins_with_what_the_disk_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        create(tmp_path, name=name).close()
+    time.sleep(2 * RACY)
+    with Store(tmp_path) as store:
+        store.listing()
+    with Store(tmp_path) as store:  # once more, for what was too fresh to be sure of
+        listed = store.listing()
+    monkeypatch.setattr("ags.runs.load_with_facts", lambda _: pytest.fail("it was read again"))
+    with Store.in_memory(tmp_path) as store:
+        assert store.listing() == listed
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database" * 100])
+def test_an_index_in_memory_does_without_a_sound_one_on_the_disk(
+    tmp_path: Path, content: bytes
+) -> None:
+    create(tmp_path).close()
+    (tmp_path / "agents.db").write_bytes(content)
+    with Store.in_memory(tmp_path) as store:
+        assert len(store.listing().runs) == 1
+    assert (tmp_path / "agents.db").read_bytes() == content
+
+
+def test_an_index_in_memory_does_not_wait_for_a_lock(tmp_path: Path) -> None:
+    create(tmp_path).close()
+    with Store(tmp_path) as store:
+        store.listing()
+    holder = sqlite3.connect(tmp_path / "agents.db", isolation_level=None)
+    holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+    holder.execute("BEGIN EXCLUSIVE")
+    try:
+        with Store.in_memory(tmp_path) as store:
+            assert len(store.listing().runs) == 1
+    finally:
+        holder.close()

@@ -5,7 +5,7 @@ supervisor for as long as it lives, and afterwards whoever applies, restarts or 
 `names/<name>` is a link to the run of that name, so that a name is taken by one step of the kernel.
 """
 
-from ags.runs.files import directory, find, ids, load, load_all, load_with_facts
+from ags.runs.files import directory, find, ids, load, load_all, load_with_facts, names
 from ags.runs.lock import Held, hold, is_alive
 from ags.runs.record import (
     FINAL,
@@ -18,10 +18,12 @@ from ags.runs.record import (
     Mount,
     Move,
     Order,
+    Pushed,
     Result,
     Run,
     State,
     Supervisor,
+    Turn,
     checked_name,
     duration,
     moved,
@@ -33,7 +35,8 @@ from ags.runs.registry import check_free, create, discard, relink, remove, sweep
 
 __all__ = [
     "FINAL", "NEXT", "Applied", "Clock", "Damaged", "Held", "Mode", "Moment", "Mount", "Move",
-    "Order", "Result", "Run", "State", "Supervisor", "check_free", "checked_name", "create",
-    "directory", "discard", "duration", "find", "hold", "ids", "is_alive", "load", "load_all",
-    "load_with_facts", "moved", "new_id", "now", "relink", "remove", "seconds", "sweep",
+    "Order", "Pushed", "Result", "Run", "State", "Supervisor", "Turn", "check_free", "checked_name",
+    "create", "directory", "discard", "duration", "find", "hold", "ids", "is_alive", "load",
+    "load_all", "load_with_facts", "moved", "names", "new_id", "now", "relink", "remove", "seconds",
+    "sweep",
 ]  # fmt: skip

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from ags import records
-from ags.errors import AgsError
+from ags.errors import AgsError, Missing
 from ags.runs.record import FORMAT, ID, NAME, Damaged, Run
 
 
 def directory(home: Path, run_id: str) -> Path:
     if not re.fullmatch(ID, run_id):
-        raise AgsError("find the run", subject=ascii(run_id)[:60], cause="this is not a run's id")
+        raise Missing("find the run", subject=ascii(run_id)[:60], cause="this is not a run's id")
     return home / "runs" / run_id
 
 
@@ -27,7 +27,7 @@ def find(home: Path, name: str) -> Path:
         if found is not None and directory(home, found).is_dir():
             return directory(home, found)
     cause = "there is no run of this name"
-    raise AgsError("find the run", subject=ascii(name)[:60], cause=cause, hint="see `ags list`")
+    raise Missing("find the run", subject=ascii(name)[:60], cause=cause, hint="see `ags list`")
 
 
 def load(run_dir: Path) -> Run:
@@ -65,6 +65,14 @@ def ids(home: Path) -> list[str]:
     """In the order of creation."""
     try:
         return sorted(name for name in os.listdir(home / "runs") if re.fullmatch(ID, name))
+    except FileNotFoundError:
+        return []
+
+
+def names(home: Path) -> list[str]:
+    """Of all runs, in no order."""
+    try:
+        return [name for name in os.listdir(home / "names") if re.fullmatch(NAME, name)]
     except FileNotFoundError:
         return []
 

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal, Self
 
 from ags.config.schema import MountConfig
-from ags.errors import AgsError
+from ags.errors import AgsError, Unfit
 from ags.frozen import frozen
 from ags.kernel import processes
 from ags.model import Limits, Weakening
@@ -75,6 +75,15 @@ class Result:
 
 
 @frozen
+class Turn:
+    """What a run had at the end of a turn that is over."""
+
+    commit: str
+    said: str | None
+    """What it had been told; None: its goal."""
+
+
+@frozen
 class Applied:
     """The result went into `target`, which was at `before` and then at `after`."""
 
@@ -86,6 +95,16 @@ class Applied:
     source: str | None = None
     """The commit that was brought there."""
     undone: Moment | None = None
+
+
+@frozen
+class Pushed:
+    """The result went to a branch of another repository, which nothing here takes back."""
+
+    remote: str
+    branch: str
+    commit: str
+    at: Moment
 
 
 @frozen
@@ -167,6 +186,8 @@ class Run:
     mode: Mode
     project: Path
     created: Moment
+    group: str = ""
+    """What several attempts at one goal have in common; empty for a single one."""
     order: Order = Order()
     common: Path | None = None
     """Where the repository is, if the project is a linked worktree of it."""
@@ -189,11 +210,14 @@ class Run:
     notes: tuple[str, ...] = ()
     result: Result | None = None
     applied: tuple[Applied, ...] = ()
+    pushed: tuple[Pushed, ...] = ()
     moving: Move | None = None
     session: str = ""
     """The agent's own name for the conversation, once it told."""
     turn: int = 0
     """How many times it was told to go on."""
+    turns: tuple[Turn, ...] = ()
+    """Those before this one, as far as they brought anything."""
     said: str | None = None
     """What it was told last; None: its goal."""
     answer: str = ""
@@ -207,6 +231,11 @@ class Run:
     @property
     def is_final(self) -> bool:
         return self.state in FINAL
+
+    @property
+    def wanted(self) -> str:
+        """In this turn."""
+        return self.goal if self.said is None else self.said
 
 
 @frozen
@@ -244,7 +273,7 @@ def checked_name(name: str) -> str:
     """Names become folders, branches and arguments, so they are plain."""
     if not re.fullmatch(NAME, name):
         shown = repr(name if len(name) <= 60 else f"{name[:59]}…")
-        raise AgsError(
+        raise Unfit(
             "use this name",
             cause=f"{shown} is not a name for a run",
             hint="up to 48 of a-z, 0-9 and -, starting with a letter or digit: fix-login",

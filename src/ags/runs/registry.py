@@ -13,7 +13,7 @@ from pathlib import Path
 from ags import records
 from ags.errors import AgsError
 from ags.runs.files import directory, id_of, ids, load
-from ags.runs.lock import Held, flock, keep, make_reserve, open_lock
+from ags.runs.lock import Held, flock, is_alive, keep, make_reserve, open_lock
 from ags.runs.record import Clock, Run, checked_name, moved, now
 
 PATIENCE = 10.0
@@ -85,8 +85,8 @@ def sweep(home: Path, among: Iterable[str] | None = None, clock: Clock = now) ->
     `among` saves looking at all of them, where an index knows which have not ended.
     """
     if (home / "runs").is_dir():
-        with _registry(home):
-            _tidy(home)
+        with contextlib.suppress(Busy), _registry(home, patience=0):
+            _tidy(home)  # whoever is at it now does so as well, or the next sweep
     looked_at = ids(home) if among is None else among
     swept = (_swept(directory(home, run_id), clock) for run_id in looked_at)
     return [run for run in swept if run is not None]
@@ -102,7 +102,7 @@ def relink(home: Path, found: Iterable[Run]) -> None:
 
 def _swept(run_dir: Path, clock: Clock) -> Run | None:
     with contextlib.suppress(AgsError):  # damaged or just removed: a listing tells
-        if load(run_dir).is_final:
+        if is_alive(run_dir) or load(run_dir).is_final:
             return None
         descriptor = open_lock(run_dir)
         if not flock(descriptor, 0):
@@ -118,8 +118,12 @@ def _swept(run_dir: Path, clock: Clock) -> Run | None:
     return None
 
 
+class Busy(AgsError):
+    """Somebody else is changing the list of runs."""
+
+
 @contextlib.contextmanager
-def _registry(home: Path) -> Iterator[None]:
+def _registry(home: Path, patience: float | None = None) -> Iterator[None]:
     """One at a time makes or removes runs, so what is half made belongs to nobody alive."""
     try:
         for folder in (home / "runs", home / "names"):
@@ -129,9 +133,10 @@ def _registry(home: Path) -> Iterator[None]:
     except OSError as error:
         raise records.write_error("open the list of runs", home, error) from error
     try:
-        if not flock(descriptor, PATIENCE):
-            cause = f"another ags has been changing it for {PATIENCE:g} s"
-            raise AgsError("change the list of runs", subject=home, cause=cause)
+        patience = PATIENCE if patience is None else patience
+        if not flock(descriptor, patience):
+            cause = f"another ags has been changing it for {patience:g} s"
+            raise Busy("change the list of runs", subject=home, cause=cause)
         yield
     finally:
         os.close(descriptor)

@@ -54,11 +54,23 @@ class Listing:
 class Store:
     """The index, opened. `notes` is what the person should hear about it."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, db: sqlite3.Connection | None = None) -> None:
         self.notes: list[str] = []
         self._home = home
         self._path = home / "agents.db"
-        self._db = self._opened()
+        self._db = db or self._opened()
+
+    @classmethod
+    def in_memory(cls, home: Path) -> Self:
+        """Nobody else's, for a process that lives long and must not wait for others.
+
+        It begins with what the index on the disk knows, where that can be had at once.
+        """
+        db = _made()
+        if not queries.copied(home / "agents.db", db, version=len(migrations.STEPS)):
+            db.close()
+            db = _made()
+        return cls(home, db)
 
     def listing(
         self,
@@ -206,9 +218,7 @@ class Store:
     def _in_memory(self, error: Exception) -> sqlite3.Connection:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         self.notes.append(f"the index of runs cannot be written ({reason}): done without it")
-        db = queries.connect(":memory:")
-        migrations.migrate(db)
-        return db
+        return _made()
 
 
 def rebuild(home: Path) -> Listing:
@@ -217,6 +227,12 @@ def rebuild(home: Path) -> Listing:
     with Store(home) as store:
         store.rebuild()
         return store.listing()
+
+
+def _made() -> sqlite3.Connection:
+    db = queries.connect(":memory:")
+    migrations.migrate(db)
+    return db
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -12,7 +12,11 @@ def create_runs(db: sqlite3.Connection) -> None:
     queries.create_runs(db)
 
 
-STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (create_runs,)
+def add_clients(db: sqlite3.Connection) -> None:
+    queries.add_clients(db)
+
+
+STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (create_runs, add_clients)
 
 
 def migrate(db: sqlite3.Connection) -> None:

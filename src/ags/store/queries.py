@@ -36,14 +36,19 @@ _CREATE_RUNS = (
     """,
     "CREATE INDEX runs_by_state ON runs (state)",
 )
+_ADD_CLIENTS = (
+    "DELETE FROM runs",  # to be read again, with what is new
+    "ALTER TABLE runs ADD COLUMN client BLOB NOT NULL DEFAULT x''",
+    "ALTER TABLE runs ADD COLUMN bundle BLOB NOT NULL DEFAULT x''",
+)
 
 _COLUMNS = (
     "id, name, agent, goal, mode, project, branch, state, asking, created, started, ended,"
-    " exit_code, stopped_by, weakenings, files, insertions, deletions, applied"
+    " exit_code, stopped_by, weakenings, files, insertions, deletions, applied, client, bundle"
 )
 _PUT = (
     f"INSERT OR REPLACE INTO runs ({_COLUMNS}, mtime, inode, size)"  # noqa: S608
-    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 )
 _WHERE = """
     WHERE (:states IS NULL OR instr(:states, ',' || state || ','))
@@ -51,6 +56,8 @@ _WHERE = """
       AND (:project IS NULL OR project = :project)
       AND (:mode IS NULL OR mode = :mode)
       AND (:asking IS NULL OR asking = :asking)
+      AND (:client IS NULL OR client = :client)
+      AND (:bundle IS NULL OR bundle = :bundle)
       AND (:words IS NULL OR instr(name, :words) OR instr(goal, CAST(:words AS BLOB)))
 """
 _ORDERS: dict[Order, str] = {
@@ -71,6 +78,9 @@ class Filter:
     asking: bool | None = None
     words: str | None = None
     """Part of the name or of the goal."""
+    client: str | None = None
+    """Empty: the person's own."""
+    group: str | None = None
 
 
 class Unusable(Exception):
@@ -101,6 +111,8 @@ class Summary(NamedTuple):
     deletions: int | None
     applied: bool
     """Whether its result went somewhere and was not undone since."""
+    client: str
+    group: str
 
 
 def connect(target: Path | Literal[":memory:"]) -> sqlite3.Connection:
@@ -156,8 +168,31 @@ def check(db: sqlite3.Connection) -> None:
     select(db, Filter(), "newest", 1, 0)
 
 
+def copied(path: Path, into: sqlite3.Connection, version: int) -> bool:
+    """Whether the whole of an index was brought over; if not, `into` is good for nothing."""
+    try:
+        source = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=0)
+    except sqlite3.Error:
+        return False
+    try:
+        if source.execute("PRAGMA user_version").fetchone() != (version,):
+            return False
+        source.backup(into)
+        check(into)
+    except (sqlite3.Error, Unusable):
+        return False
+    finally:
+        source.close()
+    return True
+
+
 def create_runs(db: sqlite3.Connection) -> None:
     for statement in _CREATE_RUNS:
+        db.execute(statement)
+
+
+def add_clients(db: sqlite3.Connection) -> None:
+    for statement in _ADD_CLIENTS:
         db.execute(statement)
 
 
@@ -205,6 +240,8 @@ def _parameters(where: Filter) -> dict[str, object]:
         "project": None if where.project is None else _blob(str(where.project)),
         "mode": where.mode,
         "asking": where.asking,
+        "client": _blob(where.client),
+        "bundle": _blob(where.group),
         "words": None if where.words is None else where.words.encode(errors="replace").decode(),
     }
 
@@ -222,6 +259,7 @@ def _row(run: Run, stamp: Stamp) -> tuple[object, ...]:
         _moment(run.created), _moment(run.started), _moment(run.ended),
         run.exit_code, _blob(run.stopped_by), _names(run.weakenings),
         *changes, any(each.undone is None for each in run.applied),
+        _blob(run.order.client), _blob(run.group),
         *stamp,
     )  # fmt: skip
 
@@ -230,6 +268,7 @@ def _summary(row: tuple[Any, ...], folder: Callable[[bytes], Path]) -> Summary:
     (
         run_id, name, agent, goal, mode, project, branch, state, asking, created, started, ended,
         exit_code, stopped_by, weakenings, files, insertions, deletions, applied,
+        client, bundle,
     ) = row  # fmt: skip
     return Summary(
         run_id, name, _text(agent), _text(goal), mode, folder(project),
@@ -237,7 +276,7 @@ def _summary(row: tuple[Any, ...], folder: Callable[[bytes], Path]) -> Summary:
         _read_moment(created), started and _read_moment(started), ended and _read_moment(ended),
         exit_code, None if stopped_by is None else _text(stopped_by),
         tuple(json.loads(weakenings)) if weakenings else (),
-        files, insertions, deletions, bool(applied),
+        files, insertions, deletions, bool(applied), _text(client), _text(bundle),
     )  # fmt: skip
 
 

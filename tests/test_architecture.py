@@ -16,7 +16,7 @@ MOST_LINES = 500
 
 # Imports go to the same layer or to one before it, never to a later one.
 LAYERS = (
-    ("errors", "frozen", "model", "reach", "text"),
+    ("errors", "frozen", "model", "paint", "reach", "text"),
     ("proc",),
     (
         "clients",
@@ -40,8 +40,9 @@ LAYERS = (
     ("doctor", "network", "prepare", "shelf"),
     ("programs",),
     ("supervisor",),
-    ("engine",),
-    ("review",),
+    ("engine", "asking", "logtext"),
+    ("projects", "review", "wishes"),
+    ("client", "server"),
     ("cli",),
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ags import proc
+from ags.errors import AgsError
 
 
 def test_a_command_gets_nothing_of_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,3 +137,65 @@ def _gone(pid: int) -> bool:
             return True
         time.sleep(0.05)
     return not Path(f"/proc/{pid}").exists()
+
+
+def test_work_aside_is_done_and_holds_nobody_up(tmp_path: Path) -> None:
+    def work() -> None:
+        time.sleep(0.3)
+        (tmp_path / "done").write_text(str(os.getpid()))
+
+    async def main() -> int:
+        turns = 0
+        task = asyncio.create_task(proc.aside(work))
+        while not task.done():
+            turns += 1
+            await asyncio.sleep(0.01)
+        await task
+        return turns
+
+    assert asyncio.run(main()) > 3
+    assert int((tmp_path / "done").read_text()) != os.getpid()
+
+
+def test_an_error_aside_is_raised_here_in_its_own_words() -> None:
+    def work() -> None:
+        raise AgsError("count", subject="sheep", cause="one was \udcff missing", hint="sleep")
+
+    with pytest.raises(AgsError) as caught:
+        asyncio.run(proc.aside(work))
+    error = caught.value
+    assert (error.what, error.subject, error.hint) == ("count", "sheep", "sleep")
+    assert error.cause == "one was \udcff missing"
+
+
+def test_a_death_aside_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(AgsError, match="ended with -9"):
+        asyncio.run(proc.aside(lambda: os.kill(os.getpid(), signal.SIGKILL)))
+
+
+def test_work_aside_keeps_no_lock_of_ours(tmp_path: Path) -> None:
+    """A lock that is let go here must be free, though the copy goes on."""
+
+    async def main() -> None:
+        held = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        task = asyncio.create_task(proc.aside(_wait(tmp_path)))
+        while not (tmp_path / "there").exists():
+            await asyncio.sleep(0.01)
+        os.close(held)
+        other = os.open(tmp_path / "lock", os.O_RDWR)
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(other)
+        (tmp_path / "go").touch()
+        await task
+
+    asyncio.run(main())
+
+
+def _wait(folder: Path) -> Callable[[], None]:
+    def work() -> None:
+        (folder / "there").touch()
+        while not (folder / "go").exists():
+            time.sleep(0.01)
+
+    return work

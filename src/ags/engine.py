@@ -11,6 +11,7 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from ags import places, proc, runs
@@ -18,13 +19,14 @@ from ags.agents import agent
 from ags.config.load import load, settings_folder
 from ags.control import client
 from ags.control.wire import SOCKET
-from ags.errors import AgsError
+from ags.errors import AgsError, Unfit
 from ags.frozen import frozen
 from ags.kernel import cgroup
 from ags.model import KIB, Limits
 from ags.prepare import Preparer, Request
-from ags.runs import Held, Mode, Order, Run
+from ags.runs import Held, Mode, Order, Run, Turn
 from ags.shelf import Shelf
+from ags.store import Store
 from ags.supervisor import process
 from ags.supervisor.ground import ground
 from ags.supervisor.site import site
@@ -36,6 +38,8 @@ PATIENCE = 60.0
 UNPIN_TURNS = 8
 ENDING = 5.0
 """Seconds in which a run that does not answer any more should be gone."""
+LEAVING = 0.5
+"""Seconds for one that has just ended to let go of its lock."""
 FIRST_LOOK, LONGEST_LOOK = 0.02, 0.2
 MOST_GOAL = 120 * KIB
 
@@ -52,6 +56,7 @@ class Wish:
     limits: Limits
     base: str = "HEAD"
     mode: Mode = "separate"
+    group: str = ""
     order: Order = Order()
 
 
@@ -64,9 +69,10 @@ class Engine(Shelf):
         home: Path,
         ags_home: Path,
         *,
+        store: Store | None = None,
         supervisor: Callable[[Path, str], tuple[str, ...]] = process.command,
     ) -> None:
-        super().__init__(ags_home)
+        super().__init__(ags_home, store=store)
         self.environ = environ
         self.home = home
         self._supervisor = supervisor
@@ -84,6 +90,14 @@ class Engine(Shelf):
             raise AgsError(what, subject=run.name, cause=cause, hint=f"see `ags show {run.name}`")
         return run_dir
 
+    async def hold(self, name: str) -> Held:
+        """Take the lock of a run that nobody tends, or is about to leave."""
+        run_dir, waited = self.run_dir(name), 0.0
+        while runs.is_alive(run_dir) and waited < LEAVING:
+            await asyncio.sleep(FIRST_LOOK)
+            waited += FIRST_LOOK
+        return runs.hold(run_dir, patience=0)
+
     async def start(self, wish: Wish) -> Run:
         """A new run with a supervisor of its own; returns as soon as that is there."""
         agent(wish.agent)
@@ -98,6 +112,7 @@ class Engine(Shelf):
             mode=wish.mode,
             project=wish.folder,
             created=at,
+            group=wish.group,
             order=wish.order,
             limits=wish.limits,
         )
@@ -204,20 +219,27 @@ class Engine(Shelf):
         self.sweep()
         return runs.load(run_dir)
 
+    async def ports(self, name: str) -> dict[str, object]:
+        """What of its sandbox is on this machine's loopback."""
+        return await client.ask(self.at_work(name, "list its ports"), "ports")
+
+    async def publish(self, name: str, port: int, host_port: int = 0) -> dict[str, object]:
+        """Bring a port of its sandbox to this machine's loopback."""
+        run_dir = self.at_work(name, "publish the port")
+        return await client.ask(run_dir, "port", port=port, host_port=host_port)
+
     async def restart(self, name: str) -> Run:
         """The same goal again, from the same base, in a fresh workspace.
 
         What the last attempt brought stays: on a ref of ours, until the run is removed.
         """
-        with runs.hold(self.run_dir(name)) as held:
+        with await self.hold(name) as held:
             self._check_separate(held.run, "restart it")
             await self._gather(held)
-            project = await self._project(held.run.project)
             if held.run.left_at is not None:
-                earlier = f"refs/ags/earlier/{held.run.id}/{held.run.left_at[:12]}"
-                await git.run(project, "update-ref", earlier, held.run.left_at)
-            self._clear(held)
-            anew = replace(held.run, notes=(), session="", answer="", turn=0, said=None)
+                await self._keep_commit(held.run, held.run.left_at)
+            await self._clear(held)
+            anew = replace(held.run, notes=(), session="", answer="", turn=0, turns=(), said=None)
             held.save(runs.moved(anew, "queued", runs.now()))
             self._supervise(held)
             return held.run
@@ -225,24 +247,38 @@ class Engine(Shelf):
     async def tell(self, name: str, text: str) -> Run:
         """Its next turn: in the same workspace, on the same branch, in the same conversation."""
         _check_goal(text)
-        with runs.hold(self.run_dir(name)) as held:
+        with await self.hold(name) as held:
             what = "give it another turn"
             self._check_separate(held.run, what)
-            if agent(held.run.agent).program is None:
-                cause = f"{held.run.agent} has no conversation to go on with"
-                raise AgsError(what, subject=name, cause=cause, hint=f"`ags restart {name}`")
             run = await self._gather(held)
-            homes = self.ags_home / "home" / run.id
-            if run.workspace is None or not run.workspace.exists() or not homes.exists():
-                cause = "its workspace is gone"
-                raise AgsError(what, subject=name, cause=cause, hint=f"`ags restart {name}`")
-            if not run.session:
-                cause = "the agent never said which conversation it was in"
-                raise AgsError(what, subject=name, cause=cause, hint=f"`ags restart {name}`")
-            told = replace(run, notes=(), said=text, turn=run.turn + 1, answer="")
+            self._check_can_go_on(run, what)
+            turns = run.turns
+            if run.result is not None:
+                await self._keep_commit(run, run.result.commit)
+                turns = (*turns, Turn(run.result.commit, run.said))
+            told = replace(run, notes=(), said=text, turn=run.turn + 1, turns=turns, answer="")
             held.save(runs.moved(told, "queued", runs.now()))
             self._supervise(held)
             return held.run
+
+    def _check_can_go_on(self, run: Run, what: str) -> None:
+        """A shell has no conversation: its next turn is another script in the same workspace."""
+        converses = agent(run.agent).program is not None
+        home = self.ags_home / "home" / run.id
+        cause = ""
+        if run.workspace is None or not run.workspace.exists() or (converses and not home.exists()):
+            cause = "its workspace is gone"
+        elif converses and not run.session:
+            cause = "the agent never said which conversation it was in"
+        if cause:
+            hint = f"`ags restart {run.name}`"
+            raise AgsError(what, subject=run.name, cause=cause, hint=hint)
+
+    async def _keep_commit(self, run: Run, commit: str) -> None:
+        """Until the run is removed, wherever its branch goes."""
+        project = await self._project(run.project)
+        earlier = f"refs/ags/earlier/{run.id}/{commit[:12]}"
+        await git.run(project, "update-ref", earlier, commit)
 
     def _check_separate(self, run: Run, what: str) -> None:
         if run.mode != "separate":
@@ -255,7 +291,7 @@ class Engine(Shelf):
         run_dir = self.run_dir(name)
         if _is_gathered(runs.load(run_dir)):
             return runs.load(run_dir)
-        with runs.hold(run_dir) as held:
+        with await self.hold(name) as held:
             return await self._gather(held)
 
     async def _gather(self, held: Held) -> Run:
@@ -282,31 +318,32 @@ class Engine(Shelf):
         """
         run_dir = self.run_dir(name)
         if force and _is_damaged(run_dir):
-            self._discard(run_dir)
+            await self._discard(run_dir)
             return None
-        with runs.hold(run_dir) as held:
+        with await self.hold(name) as held:
             await self._make_sure(held, force=force)
             await self._unpin(held.run)
-            self._clear(held)
+            await self._clear(held)
             demo = held.run.project
             if demo.parent == self.ags_home / "demo":  # a project that we made
-                separate.remove(demo.parent, demo.name)
+                await proc.aside(partial(separate.remove, demo.parent, demo.name))
             runs.remove(self.ags_home, held)
             return held.run
 
-    def _discard(self, run_dir: Path) -> None:
+    async def _discard(self, run_dir: Path) -> None:
         """By its id, which names the folder of its git directory; a workspace it has stays."""
         runs.discard(self.ags_home, run_dir)
         if (self.ags_home / "git" / run_dir.name).exists():
-            separate.remove(self.ags_home / "git", run_dir.name)
+            gone = partial(separate.remove, self.ags_home / "git", run_dir.name)
+            await proc.aside(gone)
 
     async def clean(self, name: str, *, force: bool = False) -> bool:
         """Take away an ended run's workspace; whether there was one."""
-        with runs.hold(self.run_dir(name)) as held:
+        with await self.hold(name) as held:
             if not any((folder / name).exists() for folder, name in self._made_for(held.run)):
                 return False
             await self._make_sure(held, force=force)
-            self._clear(held)
+            await self._clear(held)
             return True
 
     def spares(self) -> tuple[Path, ...]:
@@ -338,6 +375,8 @@ class Engine(Shelf):
         assert run.result is not None
         if run.result.commit == run.base or any(not each.undone for each in run.applied):
             return True
+        if any(each.commit == run.result.commit for each in run.pushed):
+            return True
         project = await self._project(run.project)
         holding = await git.run(
             project, "for-each-ref", "--count=1", "--contains", run.result.commit, "refs/heads/"
@@ -367,13 +406,12 @@ class Engine(Shelf):
         mine = ((self.ags_home / kind, run.id) for kind in ("git", "home"))
         return (self.ags_home / "worktrees", run.name), *mine
 
-    def _clear(self, held: Held) -> None:
+    async def _clear(self, held: Held) -> None:
         """The workspace and the private git directory, by the names that we gave them."""
         run = held.run
         cgroup.sweep()
-        for folder, name in self._made_for(run):
-            if (folder / name).exists():
-                separate.remove(folder, name)
+        if made := [each for each in self._made_for(run) if (each[0] / each[1]).exists()]:
+            await proc.aside(partial(separate.remove_all, made))
         held.save(replace(run, workspace=None if run.mode == "separate" else run.workspace))
 
 
@@ -382,7 +420,7 @@ def _check_goal(goal: str) -> None:
     if "\0" in goal or len(os.fsencode(goal)) > MOST_GOAL:
         cause = "it holds a NUL character" if "\0" in goal else f"it is over {MOST_GOAL} bytes long"
         hint = "put it into a file of the project's, and name that in the goal"
-        raise AgsError("use the goal", cause=cause, hint=hint)
+        raise Unfit("use the goal", cause=cause, hint=hint)
 
 
 def _is_damaged(run_dir: Path) -> bool:

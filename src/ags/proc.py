@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import json
 import os
 import shlex
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
 
 from ags.errors import AgsError
 from ags.frozen import frozen
@@ -64,11 +66,12 @@ async def run(
     check: bool = True,
     most: int = MOST_OUTPUT,
     user: tuple[int, int] | None = None,
+    heard: Callable[[bytes], None] | None = None,
 ) -> Result:
     """Run a command to its end. Nothing of our own environment or descriptors goes along.
 
     `stdin` is what it reads, or an open descriptor that it reads from; more than `most` bytes of
-    output are an error.
+    output are an error. `heard` is given what it writes to stderr, as it comes.
     """
     with contextlib.ExitStack() as ours:
         given = stdin if isinstance(stdin, int) else filled(stdin, ours)
@@ -82,7 +85,7 @@ async def run(
         try:
             async with asyncio.timeout(timeout):
                 stdout, stderr = await asyncio.gather(
-                    _read(out, most, argv), _read(err, MOST_COMPLAINT, None)
+                    _read(out, most, argv), _read(err, MOST_COMPLAINT, None, heard)
                 )
                 code = await child.wait()
         except BaseException as error:
@@ -114,7 +117,12 @@ def _pipe(stack: contextlib.ExitStack) -> tuple[int, int]:
     return reading, writing
 
 
-async def _read(fd: int, most: int, whose: Sequence[str] | None) -> bytes:
+async def _read(
+    fd: int,
+    most: int,
+    whose: Sequence[str] | None,
+    heard: Callable[[bytes], None] | None = None,
+) -> bytes:
     """To the end. Beyond `most` it is an error, or, for complaints of nobody's, let go."""
     parts: list[bytes] = []
     size = 0
@@ -123,6 +131,8 @@ async def _read(fd: int, most: int, whose: Sequence[str] | None) -> bytes:
         part = os.read(fd, 1 << 16)
         if not part:
             return b"".join(parts)
+        if heard is not None:
+            heard(part)
         size += len(part)
         if size <= most:
             parts.append(part)
@@ -222,6 +232,45 @@ def spawn(
         for fd in raised.values():
             os.close(fd)
     return Child(pid)
+
+
+async def aside(work: Callable[[], None]) -> None:
+    """Have work that cannot pause done by a copy of this process, while others are served here.
+
+    Only for a process with one thread, and for work that leaves its result on the disk.
+    """
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _work_aside(work, writing)
+    os.close(writing)
+    try:
+        child = Child(pid)
+        said = await _read(reading, MOST_COMPLAINT, None)
+        code = await child.wait()
+    finally:
+        os.close(reading)
+    if said:
+        what, subject, cause, hint = json.loads(said)
+        raise AgsError(what, subject=subject, cause=cause, hint=hint)
+    if code != 0:
+        raise AgsError("finish what was begun", cause=f"the process that did it ended with {code}")
+
+
+def _work_aside(work: Callable[[], None], writing: int) -> NoReturn:
+    code = 1
+    try:
+        # Locks of ours would otherwise last as long as this process.
+        os.closerange(3, writing)
+        os.closerange(writing + 1, os.sysconf("SC_OPEN_MAX"))
+        work()
+        code = 0
+    except (AgsError, OSError) as error:
+        said = error if isinstance(error, AgsError) else AgsError("do that", cause=str(error))
+        words = (said.what, said.subject, said.cause, said.hint)
+        os.write(writing, json.dumps(words).encode()[: 1 << 16])
+    finally:
+        os._exit(code)
 
 
 _UNTOUCHABLE = {signal.SIGKILL, signal.SIGSTOP, 32, 33}

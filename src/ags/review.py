@@ -6,14 +6,15 @@ from dataclasses import replace
 
 from ags import runs
 from ags.engine import Engine
-from ags.errors import AgsError
+from ags.errors import AgsError, Missing
 from ags.frozen import frozen
-from ags.runs import Applied, Held, Move, Run
+from ags.runs import Applied, Held, Move, Pushed, Run
 from ags.store import Filter
 from ags.supervisor import inplace
 from ags.supervisor.site import person_home
 from ags.workspace import apply as applying
 from ags.workspace import diff, git
+from ags.workspace import remote as remotes
 from ags.workspace.diff import Diff
 from ags.workspace.git import Repository
 from ags.workspace.risky import Risk, risky, wants_content
@@ -29,12 +30,24 @@ class Review:
     diff: Diff
     risks: tuple[Risk, ...]
 
+    def to_json(self) -> dict[str, object]:
+        listed = [
+            {"path": each.path, "line": each.line, "sort": each.sort, "reason": each.reason}
+            for each in self.risks
+        ]
+        return {"run": self.run.name, **self.diff.to_json(), "risks": listed}
 
-async def review(engine: Engine, name: str) -> Review:
+
+async def review(
+    engine: Engine, name: str, *, since: int | None = None, spaces: bool = True
+) -> Review:
+    """All that it did, or what it did since the end of a turn."""
     run = await engine.gather(name)
     base, commit = _span(run)
+    if since is not None:
+        base = _after(run, since)
     project = await git.find(run.project)
-    made = await diff.diff(project, base, commit)
+    made = await diff.diff(project, base, commit, spaces=spaces)
     contents = await diff.contents(project, filter(wants_content, made.files))
     return Review(run, made, risky(made.files, contents))
 
@@ -52,7 +65,7 @@ async def apply(
     `expected` is the commit that the person has looked at.
     """
     await engine.gather(name)
-    with runs.hold(engine.run_dir(name)) as held:
+    with await engine.hold(name) as held:
         run = held.run
         base, commit = _span(run)
         _check_expected(run, commit, expected)
@@ -81,7 +94,7 @@ async def apply(
 
 async def undo(engine: Engine, name: str) -> Applied:
     """Take the last apply back."""
-    with runs.hold(engine.run_dir(name)) as held:
+    with await engine.hold(name) as held:
         _check_nobody_there(engine, held.run)
         project = None if held.run.mode == "inplace" else await git.find(held.run.project)
         if project is not None and (undone := await _recover(held, project)):
@@ -95,6 +108,33 @@ async def undo(engine: Engine, name: str) -> Applied:
         return _settled(held, Move(last, undoing=True))
 
 
+async def push(
+    engine: Engine,
+    name: str,
+    *,
+    remote: str = "origin",
+    branch: str | None = None,
+    expected: str | None = None,
+) -> Pushed:
+    """Bring the work to a branch of a remote of the project's, with the person's own credentials.
+
+    The branch is new there or moves forward; nothing here takes that back.
+    """
+    await engine.gather(name)
+    with await engine.hold(name) as held:
+        run = held.run
+        _, commit = _span(run)
+        _check_expected(run, commit, expected)
+        project = await git.find(run.project)
+        url = await remotes.url_of(project, remote)
+        person = remotes.Person(engine.environ, person_home(project, engine.home))
+        target = branch or run.branch or f"agent--{run.name}"
+        await remotes.push(project, url, commit, target, person)
+        done = Pushed(remote, target, commit, runs.now())
+        held.save(replace(held.run, pushed=(*held.run.pushed, done)))
+        return done
+
+
 def _span(run: Run) -> tuple[str, str]:
     if run.result is None or run.base is None:
         outside = run.mode == "inplace" and run.started is not None
@@ -103,6 +143,13 @@ def _span(run: Run) -> tuple[str, str]:
         hint = f"`ags logs {run.name}` tells more"
         raise AgsError("look at its work", subject=run.name, cause=over, hint=hint)
     return run.base, run.result.commit
+
+
+def _after(run: Run, turn: int) -> str:
+    if not 0 <= turn < len(run.turns):
+        cause = f"it has no turn {turn} that is over" if run.turns else "it has had one turn only"
+        raise Missing("compare with a turn", subject=run.name, cause=cause)
+    return run.turns[turn].commit
 
 
 def _check_expected(run: Run, commit: str, expected: str | None) -> None:

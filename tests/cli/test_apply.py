@@ -171,3 +171,43 @@ def test_many_things_to_look_at_are_counted(desk: Desk) -> None:
     desk.finished(files={f".github/{number}.yml": "x\n" for number in range(30)})
     said = desk.ags("apply", "--yes", "fix-login")
     assert "  … 10 more\n" in said.out and said.out.count(".github/") == apply.MOST_NAMED
+
+
+def test_it_goes_to_a_branch_of_a_remote_and_nothing_here_moves(desk: Desk) -> None:
+    run = desk.finished()
+    assert run.result is not None
+    before = head(desk)
+    far = desk.state.parent / "far.git"
+    desk.project.git("init", "--bare", "--quiet", str(far))
+    desk.project.git("remote", "add", "origin", str(far))
+    said = desk.ags("apply", "--push", "origin/fix/login", "fix-login")
+    assert said.out == f"pushed {run.result.commit[:12]} to fix/login of origin\n"
+    assert desk.project.ask("--git-dir", str(far), "rev-parse", "fix/login") == run.result.commit
+    assert head(desk) == before
+    (pushed,) = desk.again(run).pushed
+    assert (pushed.remote, pushed.branch, pushed.commit) == (
+        "origin",
+        "fix/login",
+        run.result.commit,
+    )
+    assert "pushed     " in desk.ags("show", "fix-login").out
+
+
+def test_a_remote_that_went_on_refuses_and_is_left_alone(desk: Desk) -> None:
+    run = desk.finished()
+    far = desk.state.parent / "far.git"
+    desk.project.git("init", "--bare", "--quiet", str(far))
+    desk.project.git("remote", "add", "origin", str(far))
+    desk.project.write("other.txt", "x")
+    theirs = desk.project.commit("went on")
+    desk.project.git("push", "--quiet", "origin", "main:busy")
+    said = desk.ags("apply", "--push", "busy", "fix-login")
+    assert said.code == 1 and "push" in said.err
+    assert desk.project.ask("--git-dir", str(far), "rev-parse", "busy") == theirs
+    assert desk.again(run).pushed == ()
+
+
+def test_a_remote_that_does_not_exist_is_named(desk: Desk) -> None:
+    desk.finished()
+    said = desk.ags("apply", "--push", "nowhere/x", "fix-login")
+    assert said.code == 1 and "no remote of this name" in said.err

@@ -21,6 +21,19 @@ tried() {
     sleep 0.3
 }
 
+if [ -e test_greet.py ]; then
+    say message "I was told: @GOAL@"
+    tried read greet.py true "$(wc -l < greet.py) lines"
+    if grep -q '# Whoever it is' greet.py; then
+        say message "There is nothing left that I know to do."
+        exit
+    fi
+    sed -i 's/^def greet(.*/&\n    # Whoever it is, they are called by their name./' greet.py
+    tried edit greet.py true "greet() says what it does"
+    say message "Done. It is on the same branch."
+    exit
+fi
+
 say message "I was asked: @GOAL@. First I read the code."
 tried read greet.py true "$(wc -l < greet.py) lines"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from ags import runs
+from ags import runs, wishes
 from ags.agents import AGENTS
 from ags.agents.base import LATEST
 from ags.cli import offers, options, start
@@ -111,7 +111,7 @@ def command(
             mode="inplace",
             order=order,
         )
-        start.check(invocation, wish)
+        wishes.check(engine, wish)
         equip(invocation, agent, order)
         offers.offer(invocation, agent, wish.folder, wish.order)
         return asyncio.run(_run(engine, wish))

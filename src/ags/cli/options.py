@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,7 +11,7 @@ import click
 from ags import clients
 from ags.backends import BACKENDS
 from ags.cli.invocation import Invocation
-from ags.config import values
+from ags.config.limits import PARSERS, limited
 from ags.config.load import load
 from ags.config.schema import MountConfig, Settings, parse_mount_flag
 from ags.errors import AgsError
@@ -219,27 +218,9 @@ def _variable(given: str, invocation: Invocation) -> tuple[str, str]:
     return name, value if equals else invocation.environ[name]
 
 
-PARSERS = {
-    "memory": values.parse_memory,
-    "cpus": values.parse_cpus,
-    "pids": values.parse_pids,
-    "timeout": values.parse_timeout,
-}
-
-
 def client(given: str | None) -> str:
     """As it is kept with a run: empty for the person's own work."""
     return "" if given is None else clients.checked_name(given)
-
-
-def model(given: str | None) -> str:
-    """It becomes an argument of the agent's, and must not be read as an option there."""
-    if given is None:
-        return ""
-    if not given or given.startswith("-") or not given.isprintable():
-        cause = "that is no name of a model"
-        raise AgsError("use --model", subject=ascii(given)[:60], cause=cause)
-    return given
 
 
 def login(invocation: Invocation, flags: Flags) -> Path | None:
@@ -263,9 +244,4 @@ def settings(invocation: Invocation, flags: Flags, config: Path | None) -> Setti
     """The settings for this call, with what the flags say in the place of their limits."""
     file = settings_file(invocation, flags, config)
     read = load(file, invocation.environ, invocation.home)
-    given = {
-        name: parse(text, f"--{name}")
-        for name, parse in PARSERS.items()
-        if (text := getattr(flags, name)) is not None
-    }
-    return replace(read, limits=replace(read.limits, **given))  # type: ignore[arg-type]
+    return limited(read, {name: getattr(flags, name) for name in PARSERS})

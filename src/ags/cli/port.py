@@ -6,11 +6,7 @@ import asyncio
 
 import click
 
-from ags import runs
-from ags.cli.invocation import Invocation, telling
-from ags.control import client
-from ags.errors import AgsError
-from ags.shelf import Shelf
+from ags.cli.invocation import Invocation, engine_of
 from ags.text import one_line
 
 
@@ -32,11 +28,6 @@ def command(invocation: Invocation, name: str, port: int, host_port: int) -> Non
       ags port fix-login 5173
       ags port fix-login 5173 --host-port 8090
     """
-    shelf = Shelf(invocation.ags_home)
-    with telling(shelf.notes):
-        run_dir = shelf.run_dir(name)
-        if (run := runs.load(run_dir)).is_final:
-            cause = f"it is not at work: it is {run.state}"
-            raise AgsError("publish the port", subject=name, cause=cause)
-        asking = client.ask(run_dir, "port", port=port, host_port=host_port)
-        print(one_line(str(asyncio.run(asking).get("url"))))
+    with engine_of(invocation) as engine:
+        made = asyncio.run(engine.publish(name, port, host_port))
+    print(one_line(str(made.get("url"))))

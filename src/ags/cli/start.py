@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from ags import clients, runs
+from ags import runs, wishes
 from ags.agents import AGENTS
 from ags.cli import offers, options, stream
 from ags.cli.equip import equip
 from ags.cli.invocation import Invocation, engine_of, tell
 from ags.cli.options import USUAL, Flags, agent_options, sandbox_options
-from ags.cli.paint import changes
 from ags.cli.show import next_steps
-from ags.config.load import load
 from ags.engine import Engine, Wish
 from ags.errors import AgsError
+from ags.paint import changes
 from ags.prepare import limits_here
 from ags.runs import Mount, Order, Run
 from ags.text import one_line
-from ags.workspace.root import find_root
 
 INTERRUPTED = 130
 
@@ -42,10 +40,18 @@ INTERRUPTED = 130
     "--project",
     "-p",
     type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="A git repository. [default: the one around the current directory]",
+    metavar="DIR|PROJECT",
+    help="A git repository, or a project of `ags project list`. [default: the repository around"
+    " the current directory]",
 )
 @click.option("--base", default="HEAD", metavar="REF", help="Start from here. [default: HEAD]")
+@click.option(
+    "--attempts",
+    type=click.IntRange(1, wishes.MOST_ATTEMPTS),
+    default=1,
+    metavar="N",
+    help="Start N runs with this goal, NAME-1 to NAME-N, to choose from. Implies --detach.",
+)
 @click.option("--detach", is_flag=True, help="Return at once; `ags logs -f NAME` follows it.")
 @agent_options
 @sandbox_options
@@ -63,6 +69,7 @@ def command(
     agent: str,
     project: Path | None,
     base: str,
+    attempts: int,
     detach: bool,
     config: Path | None,
     **given: object,
@@ -77,6 +84,7 @@ def command(
       ags start fix-login "the login page accepts an empty password"
       ags start fix-too --agent codex --detach "$(cat goal.md)"
       ags start tidy --agent shell 'sed -i s/colour/color/ *.md'
+      ags start faster --attempts 3 "make the parser twice as fast"
       ags diff tidy; ags apply tidy
 
     Ctrl-C stops the run in order and keeps what it did; a second one ends it at once. Closing the
@@ -91,16 +99,28 @@ def command(
         name=name,
         goal=goal,
         agent=agent,
-        folder=folder(invocation, project, "--project"),
+        folder=_project(invocation, project, options.client(flags.client)),
         limits=limits_here(options.settings(invocation, flags, config)),
         base=base,
         order=order(invocation, flags, config),
     )
-    check(invocation, wish)
-    equip(invocation, agent, wish.order)
-    offers.offer(invocation, agent, wish.folder, wish.order)
     with engine_of(invocation) as engine:
+        wishes.check(engine, wish)
+        equip(invocation, agent, wish.order)
+        offers.offer(invocation, agent, wish.folder, wish.order)
+        if attempts > 1:
+            return asyncio.run(_start_several(engine, wish, attempts))
         return asyncio.run(_start(engine, wish, detach=detach))
+
+
+def _project(invocation: Invocation, given: Path | None, client: str) -> Path:
+    """A folder, or a project by its name or id."""
+    if given is not None and len(given.parts) == 1 and not given.is_dir():
+        from ags import projects  # most runs are on a folder
+
+        if known := projects.folder_of(invocation.ags_home, str(given), client):
+            return known
+    return folder(invocation, given, "--project")
 
 
 def folder(invocation: Invocation, given: Path | None, flag: str) -> Path:
@@ -126,32 +146,36 @@ def order(invocation: Invocation, flags: Flags, config: Path | None) -> Order:
         policy=None if flags.policy is None else flags.policy.absolute(),
         config=options.settings_file(invocation, flags, config),
         client=options.client(flags.client),
-        model=options.model(flags.model),
+        model="" if flags.model is None else wishes.model(flags.model),
         defaults=flags.defaults,
         yolo=flags.yolo,
         login=options.login(invocation, flags),
     )
 
 
-def check(invocation: Invocation, wish: Wish) -> None:
-    """Refuse flags that do not go together, and folders that would bring clients together."""
-    order = wish.order
-    if order.login is not None and wish.agent != "claude":
-        cause = f"it is the log-in of claude, and this is {wish.agent}"
-        raise AgsError("use --claude-config", subject=order.login, cause=cause)
-    settings = load(order.config, invocation.environ, invocation.home)
-    seen = (*settings.mounts, *(each.config for each in order.mounts))
-    own = (find_root(wish.folder, os.geteuid()),) if wish.mode == "inplace" else ()
-    folders = (*own, *(each.host for each in seen))
-    clients.check_apart(invocation.ags_home, invocation.environ, folders)
-
-
 async def _start(engine: Engine, wish: Wish, *, detach: bool) -> int:
     run = await engine.start(wish)
     if detach:
-        print(f"{run.name} is at work: `ags logs -f {run.name}`, `ags stop {run.name}`")
+        print(at_work(run.name))
         return 0
     return await accompany(engine, run)
+
+
+def at_work(name: str, again: str = "") -> str:
+    """For who does not want to look on."""
+    return f"{name} is at work{again}: `ags logs -f {name}`, `ags stop {name}`"
+
+
+async def _start_several(engine: Engine, wish: Wish, attempts: int) -> int:
+    for name in await wishes.names(engine, wish.folder, wish.name, wish.goal, attempts):
+        run = await engine.start(replace(wish, name=name, group=wish.name))
+        print(f"{run.name} is at work")
+    print(several_at_work(wish.name))
+    return 0
+
+
+def several_at_work(name: str) -> str:
+    return f"`ags list` shows how they do, `ags diff {name}-1` what one of them did"
 
 
 async def accompany(engine: Engine, run: Run, after: int = 0) -> int:

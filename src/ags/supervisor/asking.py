@@ -10,7 +10,7 @@ from typing import cast, get_args
 from ags.control.server import Verb
 from ags.egress.asks import USES, Asks, Change, Kind, Pending, Verdict
 from ags.egress.audit import path_class
-from ags.egress.ports import Ports
+from ags.egress.ports import Ports, Published
 from ags.errors import AgsError
 from ags.events import Writer
 from ags.runs import Held
@@ -92,7 +92,7 @@ def _verdict(request: Fields) -> Verdict:
 
 
 class PortVerbs:
-    """`port`."""
+    """`port` and `ports`."""
 
     def __init__(self, ports: Callable[[], Ports | None], tell: Callable[[str], None]) -> None:
         """`ports` gives None as long as nothing runs behind a fence."""
@@ -100,7 +100,11 @@ class PortVerbs:
         self._tell = tell
 
     def verbs(self) -> dict[str, Verb]:
-        return {"port": self._publish}
+        return {"port": self._publish, "ports": self._listed}
+
+    async def _listed(self, _: Fields) -> dict[str, object]:
+        ports = self._ports()
+        return {"ports": [_described(each) for each in ports.published] if ports else []}
 
     async def _publish(self, request: Fields) -> dict[str, object]:
         port, host_port = request.get("port"), request.get("host_port", 0)
@@ -113,4 +117,8 @@ class PortVerbs:
         made = ports.publish(port, host_port)
         if made not in known:
             self._tell(f"port {port} of the sandbox is at {made.url}")
-        return {"port": made.port, "host_port": made.host_port, "url": made.url}
+        return _described(made)
+
+
+def _described(one: Published) -> dict[str, object]:
+    return {"port": one.port, "host_port": one.host_port, "url": one.url}

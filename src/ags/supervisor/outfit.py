@@ -154,7 +154,7 @@ class Outfit:
     def _command(self) -> tuple[str, ...]:
         run, order = self._site.run, self._site.run.order
         wish = Wish(
-            goal=run.goal if run.said is None else run.said,
+            goal=run.wanted,
             model=order.model,
             session=run.session if run.turn else order.session,
             defaults=order.defaults,

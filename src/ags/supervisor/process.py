@@ -166,7 +166,7 @@ class Supervisor:
         run = self._held.run
         if run.mode == "inplace":
             return program.interactive(Wish(arguments=run.order.arguments))
-        return program.headless(Wish(run.goal))
+        return program.headless(Wish(run.wanted))
 
     async def _supervised(
         self,

@@ -135,7 +135,7 @@ class Separate:
             run.branch,
             run.base,
             await git.identity(person_home(project, site.home)),
-            message=f"Work of {run.agent} that was left uncommitted\n\n{run.goal}".strip(),
+            message=f"Work of {run.agent} that was left uncommitted\n\n{run.wanted}".strip(),
         )
         came = await collect.collect(
             work,

@@ -252,15 +252,20 @@ def _size(count: int | None) -> str:
     return f"{count} bytes"
 
 
-async def diff(repository: Repository, old: str, new: str, caps: Caps = CAPS) -> Diff:
-    """What leads from `old` to `new`: commits, or trees."""
+async def diff(
+    repository: Repository, old: str, new: str, caps: Caps = CAPS, *, spaces: bool = True
+) -> Diff:
+    """What leads from `old` to `new`: commits, or trees.
+
+    Without `spaces`, lines that differ in nothing else are not among the hunks; counts have them.
+    """
     before, after = await resolve(repository, old), await resolve(repository, new)
     async with scratch(repository) as bare:
         listed = await git.run(
             bare, *_COMPARE, *_RENAMES, "-z", "--raw", "--numstat", before, after, most=caps.names
         )
         files = await _measured(bare, [_change(raw) for raw in parse_raw(listed.stdout)])
-        return Diff(before, after, tuple(await _filled(bare, files, caps)))
+        return Diff(before, after, tuple(await _filled(bare, files, caps, spaces)))
 
 
 def _change(raw: RawChange) -> FileChange:
@@ -301,7 +306,9 @@ async def _measured(bare: Repository, files: list[FileChange]) -> list[FileChang
     ]
 
 
-async def _filled(bare: Repository, files: list[FileChange], caps: Caps) -> list[FileChange]:
+async def _filled(
+    bare: Repository, files: list[FileChange], caps: Caps, spaces: bool
+) -> list[FileChange]:
     """With their hunks, as far as the caps allow."""
     done = [replace(file, left_out=_too_much(file, caps)) for file in files]
     room_lines, room_bytes = caps.lines, caps.bytes
@@ -314,7 +321,7 @@ async def _filled(bare: Repository, files: list[FileChange], caps: Caps) -> list
                 fits.append(at)
             else:
                 done[at] = replace(done[at], left_out=_WHOLE)
-        for at, (hunks, size) in (await _hunks(bare, done, fits)).items():
+        for at, (hunks, size) in (await _hunks(bare, done, fits, spaces)).items():
             if size > caps.file_bytes:
                 done[at] = replace(done[at], left_out=f"{_size(size)} of changed text")
             elif size > room_bytes:
@@ -361,7 +368,7 @@ def _batches(waiting: list[int], files: list[FileChange], most: int) -> Iterator
 
 
 async def _hunks(
-    bare: Repository, files: list[FileChange], batch: list[int]
+    bare: Repository, files: list[FileChange], batch: list[int], spaces: bool
 ) -> dict[int, tuple[tuple[Hunk, ...], int]]:
     """The hunks of some files and the bytes they took.
 
@@ -374,9 +381,9 @@ async def _hunks(
     new = b"".join(_entry(at, files[at].new_mode, files[at].new_id) for at in batch)
     trees = (await _tree(bare, old), await _tree(bare, new))
     weight = sum((files[at].old_size or 0) + (files[at].new_size or 0) for at in batch)
-    printed = await git.run(
-        bare, *_COMPARE, "--no-renames", "-p", *trees, most=4 * weight + KIB * len(batch)
-    )
+    flags = () if spaces else ("--ignore-all-space",)
+    most = 4 * weight + KIB * len(batch)
+    printed = await git.run(bare, *_COMPARE, "--no-renames", *flags, "-p", *trees, most=most)
     return parse_patch(printed.stdout)
 
 

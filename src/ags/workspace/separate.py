@@ -13,7 +13,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -186,6 +186,11 @@ def remove(worktrees: Path, name: str) -> None:
     """Take the workspace away, whatever is in it, and nothing that a link in it leads to."""
     _check(name)
     remove_folder(worktrees, name)
+
+
+def remove_all(workspaces: Iterable[tuple[Path, str]]) -> None:
+    for each in workspaces:
+        remove(*each)
 
 
 def remove_folder(parent: Path, name: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from ags import wishes
 from ags.engine import Engine
 from ags.errors import AgsError, Unfit
+from ags.workspace import git
 from tests.runs.examples import create
 from tests.workspace.repositories import Checkout, checkout
 
@@ -30,7 +31,11 @@ def project(tmp_path: Path) -> Checkout:
 def names(
     engine: Engine, project: Checkout, goal: str, wanted: str | None = None, attempts: int = 1
 ) -> tuple[str, ...]:
-    return asyncio.run(wishes.names(engine, project.folder, wanted, goal, attempts))
+    async def made() -> tuple[str, ...]:
+        found = await git.find(project.folder)
+        return await wishes.names(engine, found, wanted, goal, attempts)
+
+    return asyncio.run(made())
 
 
 @pytest.mark.parametrize(

@@ -117,12 +117,15 @@ class Engine(Shelf):
             limits=wish.limits,
         )
         self._check(made)
+        project = None
         if wish.mode == "separate":
-            made = await self._based(made, wish)
+            project = await self._project(wish.folder)
+            made = await self._based(made, wish, project)
         places.make_state_folder(self.ags_home)
         with runs.create(self.ags_home, made) as held:
-            if made.base is not None:  # at once, lest a garbage collection be quicker
-                await private.pin(await git.find(made.project), made.id, made.base)
+            if project is not None and made.base is not None:
+                # At once, lest a garbage collection be quicker.
+                await private.pin(project, made.id, made.base)
             self._supervise(held)
         return made
 
@@ -141,8 +144,7 @@ class Engine(Shelf):
         )
         Preparer(self.environ, self.home, self.ags_home, settings, folder).check(request)
 
-    async def _based(self, run: Run, wish: Wish) -> Run:
-        project = await self._project(wish.folder)
+    async def _based(self, run: Run, wish: Wish, project: Repository) -> Run:
         base = await git.resolve(project, wish.base)
         branch = f"agent--{run.name}"
         if await _commit_of(project, branch) is not None:

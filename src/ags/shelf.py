@@ -39,6 +39,7 @@ class Shelf:
     def sweep(self) -> None:
         """Notice runs that died with nobody there to say so."""
         if (self.ags_home / "runs").is_dir():
+            runs.tidy(self.ags_home)
             with self._store() as store:
                 self._swept(store.unfinished())
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from pathlib import Path
 
 from ags import clients, runs
 from ags.agents import agent as known
@@ -14,6 +13,7 @@ from ags.config.load import load
 from ags.engine import Engine, Wish
 from ags.errors import AgsError, Unfit
 from ags.workspace import git
+from ags.workspace.git import Repository
 from ags.workspace.root import find_root
 
 MOST_ATTEMPTS = 20
@@ -64,7 +64,7 @@ async def ready(engine: Engine, agent: str) -> None:
 
 
 async def names(
-    engine: Engine, folder: Path, wanted: str | None, goal: str, attempts: int = 1
+    engine: Engine, project: Repository, wanted: str | None, goal: str, attempts: int = 1
 ) -> tuple[str, ...]:
     """One for each attempt: the wanted one, or else made of the goal's words, and free."""
     if not 1 <= attempts <= MOST_ATTEMPTS:
@@ -73,7 +73,7 @@ async def names(
     if wanted is not None:
         made = numbered(runs.checked_name(wanted), attempts)
     else:
-        taken = await _taken(engine, folder)
+        taken = await _taken(engine, project)
         stem = _stem(goal)
         made = numbered(stem, attempts)
         versions = itertools.count(2)
@@ -90,9 +90,8 @@ def numbered(stem: str, attempts: int) -> tuple[str, ...]:
     return tuple(f"{stem}-{number}" for number in range(1, attempts + 1))
 
 
-async def _taken(engine: Engine, folder: Path) -> frozenset[str]:
+async def _taken(engine: Engine, project: Repository) -> frozenset[str]:
     """The names of runs, and of those whose branch is all that is left of them."""
-    project = await git.find(folder)
     listed = await git.run(project, "for-each-ref", "--format=%(refname)", f"{BRANCHES}*")
     left = {each.removeprefix(BRANCHES) for each in listed.text.split()}
     return frozenset(left | set(runs.names(engine.ags_home)))

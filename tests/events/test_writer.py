@@ -82,12 +82,15 @@ def test_a_second_writer_is_refused_until_the_first_has_ended(log: Path) -> None
 def test_events_are_written_in_batches_but_soon(log: Path) -> None:
     async def scene() -> None:
         writer = Writer(log)
-        writer.write("output", text="a")
-        assert log.stat().st_size == 0
-        await asyncio.sleep(5 * LINGER)
+        writer.write("output", text="after a silence, at once")
         assert seqs(log) == [1]
+        writer.write("output", text="b")
+        writer.write("output", text="c")
+        assert seqs(log) == [1]
+        await asyncio.sleep(5 * LINGER)
+        assert seqs(log) == [1, 2, 3]
         writer.write("ask", text="may I?")
-        assert seqs(log) == [1, 2]
+        assert seqs(log) == [1, 2, 3, 4]
         writer.close()
 
     asyncio.run(scene())
@@ -96,11 +99,12 @@ def test_events_are_written_in_batches_but_soon(log: Path) -> None:
 def test_without_an_event_loop_a_later_write_takes_the_waiting_along(log: Path) -> None:
     ticks = Ticks()
     writer = Writer(log, ticks=ticks)
-    writer.write("output", text="a")
-    assert seqs(log) == []
+    for text in "abc":
+        writer.write("output", text=text)
+    assert seqs(log) == [1]
     ticks.now += LINGER
-    writer.write("output", text="b")
-    assert seqs(log) == [1, 2]
+    writer.write("output", text="d")
+    assert seqs(log) == [1, 2, 3, 4]
     writer.close()
 
 

@@ -107,6 +107,7 @@ def test_a_start_killed_at_any_step_leaves_a_run_or_nothing(tmp_path: Path) -> N
         home.mkdir()
         with script(KILLED_IN_BETWEEN, home, steps) as process:
             out, _ = process.communicate(timeout=20)
+        runs.tidy(home)
         swept = runs.sweep(home)
         assert [run.state for run in swept] == ["interrupted"] * len(swept)
         if swept:
@@ -158,11 +159,12 @@ def test_a_run_that_ends_just_before_its_lock_is_taken_is_not_swept(
     held = create(tmp_path, state="collecting")
 
     def ending(descriptor: int, patience: float) -> bool:
-        if held.descriptor >= 0 and patience == 0:
-            held.save(runs.moved(held.run, "done", runs.now()))
-            held.close()
+        assert not patience
+        held.save(runs.moved(held.run, "done", runs.now()))
+        held.close()
         return flock(descriptor, patience)
 
+    monkeypatch.setattr("ags.runs.registry.is_alive", lambda _: False)
     monkeypatch.setattr("ags.runs.registry.flock", ending)
     assert runs.sweep(tmp_path) == []
     assert runs.load(held.run_dir).state == "done"

@@ -74,7 +74,8 @@ class View:
 async def view(run_dir: Path, request: Mapping[str, object], size: Size) -> AsyncIterator[View]:
     """Look at a terminal of a run for as long as the context lasts. `request` has its `do`."""
     complete = {**request, "rows": size.rows, "columns": size.columns}
-    async with _connection(run_dir) as (reader, writer):
+    # Of a viewer that does not read, this much waits here: the run redraws what it missed.
+    async with _connection(run_dir, limit=wire.MOST_FRAME) as (reader, writer):
         try:
             async with asyncio.timeout(PATIENCE):
                 answer = await _ask(run_dir, complete, reader, writer)
@@ -86,10 +87,10 @@ async def view(run_dir: Path, request: Mapping[str, object], size: Size) -> Asyn
 
 @contextlib.asynccontextmanager
 async def _connection(
-    run_dir: Path,
+    run_dir: Path, limit: int = wire.MOST_ANSWER
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     connected = await _connect(run_dir)
-    reader, writer = await asyncio.open_unix_connection(sock=connected, limit=wire.MOST_ANSWER)
+    reader, writer = await asyncio.open_unix_connection(sock=connected, limit=limit)
     try:
         yield reader, writer
     finally:

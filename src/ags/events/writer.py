@@ -1,6 +1,7 @@
 """Appending to a log, without end to the agent's patience or to the disk.
 
-What the disk has: an event waits at most LINGER for others to be written with; once written it
+What the disk has: an event that follows another within LINGER waits so long for others to be
+written with; once written it
 outlives its writer. Only `sync` and `close` force it to the disk, since a machine that goes down
 ends the run as well, and an agent must not wait for a disk line by line.
 """
@@ -97,15 +98,23 @@ class Writer:
         if self._waiting >= BATCH or kind in URGENT:
             self.flush()
         elif len(self._lines) == 1:
-            self._due = self._ticks() + LINGER
-            self._wake(LINGER)
+            self._begin()
         elif self._timer is None and self._ticks() >= self._due:
             self.flush()
         return self.seq
 
+    def _begin(self) -> None:
+        """After a silence there is nothing to wait for; in a stream of lines there is."""
+        now = self._ticks()
+        if now >= self._due:
+            self.flush()
+        else:
+            self._wake(self._due - now)
+
     def flush(self) -> None:
         """Hand what waits to the kernel, and tell of what was dropped if it is time to."""
         self._cancel()
+        self._due = self._ticks() + LINGER
         lines, self._lines, self._waiting = self._lines, [], 0
         telling = self._ticks() >= self._tell_at and self.dropped != self._told
         counts = self.dropped.copy()

@@ -84,12 +84,16 @@ def sweep(home: Path, among: Iterable[str] | None = None, clock: Clock = now) ->
 
     `among` saves looking at all of them, where an index knows which have not ended.
     """
-    if (home / "runs").is_dir():
-        with contextlib.suppress(Busy), _registry(home, patience=0):
-            _tidy(home)  # whoever is at it now does so as well, or the next sweep
     looked_at = ids(home) if among is None else among
     swept = (_swept(directory(home, run_id), clock) for run_id in looked_at)
     return [run for run in swept if run is not None]
+
+
+def tidy(home: Path) -> None:
+    """Clear away what a killed start or removal left half done, unless somebody is just at it."""
+    if (home / "runs").is_dir():
+        with contextlib.suppress(Busy), _registry(home, patience=0):
+            _tidy(home)
 
 
 def relink(home: Path, found: Iterable[Run]) -> None:
@@ -160,7 +164,7 @@ def check_free(home: Path, name: str) -> None:
 
 
 def _tidy(home: Path) -> None:
-    """Within `_registry`: clear away what a killed start or removal left half done."""
+    """Within `_registry`."""
     for name in os.listdir(home / "runs"):
         if name.startswith((".new-", ".old-")):
             shutil.rmtree(home / "runs" / name, ignore_errors=True)

@@ -11,11 +11,12 @@ import hashlib
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from ags.egress import ports as module
-from ags.egress.ports import LOOPBACK, Ports, Published, Spares
+from ags.egress.ports import LOOPBACK, PAGES, Ports, Published, Spares, of_pages
 from ags.errors import AgsError
 from ags.kernel.netns import Wanted
 from tests.attack.conftest import shared_bwrap
@@ -168,6 +169,31 @@ def _refusal(act: Callable[[], Published]) -> str:
     with pytest.raises(AgsError) as caught:
         act()
     return str(caught.value)
+
+
+def test_the_ports_of_our_own_page_are_given_to_no_sandbox(root: Seat) -> None:
+    """A browser gives what it keeps for a page, its token too, to whoever listens there."""
+
+    async def scene(box: Box) -> object:
+        async with working(box, FOUR) as (_, ports):
+            refused = []
+            for host_port in PAGES:
+                try:
+                    ports.publish(5173, host_port)
+                except AgsError as error:
+                    refused.append(host_port)
+                    assert "the page of ags" in error.cause
+            return sorted(refused), [ports.publish(port).host_port in PAGES for port in PAGES]
+
+    assert root.play(scene) == [sorted(PAGES), [False, False]]
+
+
+def test_the_ports_a_server_had_last_are_its_own(tmp_path: Path) -> None:
+    assert of_pages(tmp_path) == PAGES
+    (tmp_path / "server").mkdir()
+    (tmp_path / "server/web.lock").write_text('{"pid": 1, "url": "http://x", "port": 9090}')
+    (tmp_path / "server/api.lock").write_text("damaged")
+    assert of_pages(tmp_path) == PAGES | {9090}
 
 
 def test_ports_that_cannot_be_meant_are_refused(root: Seat) -> None:

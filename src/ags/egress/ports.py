@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
+import json
 import socket
+from collections.abc import Callable
+from pathlib import Path
 
 from ags.egress import relay
 from ags.egress.link import Link
@@ -14,6 +18,7 @@ from ags.frozen import frozen
 from ags.kernel import netns
 from ags.kernel.netns import DNS, PROXY, Opened, Wanted
 
+PAGES = frozenset({8000, 8080})
 LOOPBACK = "127.0.0.1"
 LOWEST, HIGHEST = 1024, 65535
 MOST_PORTS = 32
@@ -84,8 +89,14 @@ class Spares:
 class Ports:
     """The published ports of one run. All of them close with it."""
 
-    def __init__(self, spares: Spares, opened: Opened) -> None:
-        """`opened` has the ports that are the fence's own."""
+    def __init__(
+        self,
+        spares: Spares,
+        opened: Opened,
+        pages: Callable[[], frozenset[int]] = lambda: PAGES,
+    ) -> None:
+        """`opened` has the ports that are the fence's own, `pages` tells those of AGS's server."""
+        self._pages = pages
         self._spares = spares
         own = {listener.getsockname()[1] for listener in opened.listeners}
         self._own = frozenset(own | {DNS, PROXY})
@@ -110,7 +121,7 @@ class Ports:
             raise _refusal(port, f"it is at {LOOPBACK}:{known.host_port} already")
         if len(self._published) >= MOST_PORTS:
             raise _refusal(port, f"{MOST_PORTS} ports of this run are published already")
-        listener = _listen(port, host_port)
+        listener = _listen(port, host_port, self._pages())
         made = Published(port, listener.getsockname()[1])
         self._published[port] = made
         self._accepting.append(asyncio.create_task(self._accept(listener, port)))
@@ -191,8 +202,21 @@ async def _connected(made: socket.socket, place: tuple[str, int]) -> bool:
     return done
 
 
-def _listen(port: int, host_port: int) -> socket.socket:
-    for tried in (host_port,) if host_port else (port, 0):
+def of_pages(ags_home: Path) -> frozenset[int]:
+    """The usual ports of AGS's server and page, and those that it had last."""
+    found = set(PAGES)
+    for name in ("api", "web"):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            found.add(int(json.loads((ags_home / f"server/{name}.lock").read_bytes())["port"]))
+    return frozenset(found)
+
+
+def _listen(port: int, host_port: int, pages: frozenset[int]) -> socket.socket:
+    if host_port in pages:
+        # What a browser keeps for the page, its token too, it gives to whoever listens there.
+        cause = f"port {host_port} of this machine is for the page of ags itself"
+        raise _refusal(port, cause, "name another with --host-port, or none")
+    for tried in (host_port,) if host_port else (port, 0) if port not in pages else (0,):
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -11,6 +11,8 @@ LOCKS = {
     "dev": ("requirements.lock", "requirements-dev.lock"),
 }
 STAMP = "ags-stamp"
+VERBS = {"ags-server": ("server",), "ags-web": ("web",)}
+"""Programs that are a verb of ags, for who looks for them by name."""
 
 
 def stamp(root: str, kind: str) -> bytes:
@@ -42,7 +44,7 @@ def main() -> int:
     if not sys.prefix.startswith(ROOT + os.sep):
         # The checkout is not ours to write bytecode into.
         sys.pycache_prefix = os.path.join(sys.prefix, "bytecode")
-    sys.argv = [called, *arguments]
+    sys.argv = [called, *VERBS.get(called, ()), *arguments]
     return run(called)
 
 

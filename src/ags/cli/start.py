@@ -23,6 +23,7 @@ from ags.paint import changes
 from ags.prepare import limits_here
 from ags.runs import Mount, Order, Run
 from ags.text import one_line
+from ags.workspace import git
 
 INTERRUPTED = 130
 
@@ -167,7 +168,8 @@ def at_work(name: str, again: str = "") -> str:
 
 
 async def _start_several(engine: Engine, wish: Wish, attempts: int) -> int:
-    for name in await wishes.names(engine, wish.folder, wish.name, wish.goal, attempts):
+    project = await git.find(wish.folder)
+    for name in await wishes.names(engine, project, wish.name, wish.goal, attempts):
         run = await engine.start(replace(wish, name=name, group=wish.name))
         print(f"{run.name} is at work")
     print(several_at_work(wish.name))

@@ -1,0 +1,200 @@
+"""Who may ask: the person's own token, and sessions that a log-in code was exchanged for.
+
+All of it is files in `AGS_HOME/server`, named by hashes: it outlives a restart, several servers may
+share it, and what is taken away holds at once. A code is taken by removing its file, which only one
+can.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal
+
+from ags import records
+from ags.errors import AgsError
+from ags.frozen import frozen
+
+Who = Literal["person", "session"]
+
+CODE_LIFE = 600.0
+SESSION_LIFE = 30 * 86400.0
+"""Seconds without use."""
+USE_WRITTEN = 60.0
+"""How exactly the last use is known; each request writing would be too much."""
+MOST_WRONG, WRONG_SPAN = 10, 60.0
+MOST_TOKEN = 200
+"""Characters; ours have 43."""
+
+
+@frozen
+class Session:
+    """One browser, or whatever else logged in."""
+
+    created: float
+    used: float
+
+
+@frozen
+class Code:
+    """Good until then, once."""
+
+    expires: float
+
+
+class Keys:
+    """The tokens of one AGS_HOME."""
+
+    def __init__(self, ags_home: Path, clock: Callable[[], float] = time.time) -> None:
+        self.folder = ags_home / "server"
+        self._clock = clock
+        self._wrong: deque[float] = deque()
+        _private_folders(ags_home, self.folder, self._sessions, self._codes)
+        self._master = _digest(self.master())
+
+    @property
+    def _sessions(self) -> Path:
+        return self.folder / "sessions"
+
+    @property
+    def _codes(self) -> Path:
+        return self.folder / "codes"
+
+    def master(self) -> str:
+        """The person's own token, made on first use."""
+        path = self.folder / "token"
+        if not path.exists():
+            _make_once(path, secrets.token_urlsafe(32))
+        try:
+            data, facts = records.read_file(path)
+        except (OSError, ValueError) as error:
+            cause, hint = str(error), "remove that file: a new one is made"
+            raise AgsError(
+                "read the server's token", subject=path, cause=cause, hint=hint
+            ) from error
+        if facts.st_uid != os.geteuid() or facts.st_mode & 0o077:
+            raise AgsError(
+                "use the server's token",
+                subject=path,
+                cause="others may have read it",
+                hint="remove that file: a new one is made",
+            )
+        token = data.decode(errors="replace").strip()
+        if len(token) < 32:
+            cause, hint = "it is too short", "remove that file: a new one is made"
+            raise AgsError("use the server's token", subject=path, cause=cause, hint=hint)
+        return token
+
+    def new_code(self) -> str:
+        """To log in with, once and soon."""
+        self._forget_old_codes()
+        code = secrets.token_urlsafe(32)
+        record = records.encode(Code(self._clock() + CODE_LIFE))
+        records.replace_file(self._codes / _digest(code), record)
+        return code
+
+    def session_for(self, code: str) -> str | None:
+        """A new session's token; None if the code is not good, be it wrong, old or used."""
+        now = self._clock()
+        path = self._codes / _digest(code)
+        try:
+            is_good = records.decode(Code, records.read_file(path)[0]).expires >= now
+        except (OSError, ValueError):
+            is_good = False
+        if not is_good:
+            self._wrong.append(now)
+            return None
+        # The session first: a full disk must not cost the code.
+        token = secrets.token_urlsafe(32)
+        session = self._sessions / _digest(token)
+        records.replace_file(session, records.encode(Session(now, now)))
+        try:
+            path.unlink()
+        except FileNotFoundError:  # somebody else was quicker
+            session.unlink()
+            return None
+        return token
+
+    def is_guessing(self) -> bool:
+        """Whether so many codes were wrong of late that no more are looked at."""
+        while self._wrong and self._wrong[0] < self._clock() - WRONG_SPAN:
+            self._wrong.popleft()
+        return len(self._wrong) >= MOST_WRONG
+
+    def who(self, token: str) -> Who | None:
+        """Whose token it is. Only hashes are compared, so time tells nothing of the token."""
+        if not token or len(token) > MOST_TOKEN:
+            return None
+        digest = _digest(token)
+        if hmac.compare_digest(digest, self._master):
+            return "person"
+        session = self._session(digest)
+        if session is None:
+            return None
+        if session.used < self._clock() - SESSION_LIFE:
+            self.end(digest)
+            return None
+        if session.used < self._clock() - USE_WRITTEN:
+            self._note_use(digest, session)
+        return "session"
+
+    def end_session(self, token: str) -> None:
+        self.end(_digest(token))
+
+    def end(self, digest: str) -> None:
+        """The session of that name, if there is one."""
+        with contextlib.suppress(FileNotFoundError):
+            (self._sessions / digest).unlink()
+
+    def sessions(self) -> Iterator[tuple[str, Session]]:
+        for path in sorted(self._sessions.iterdir()):
+            if (session := self._session(path.name)) is not None:
+                yield path.name, session
+
+    def _session(self, digest: str) -> Session | None:
+        try:
+            return records.decode(Session, records.read_file(self._sessions / digest)[0])
+        except (OSError, ValueError):
+            return None
+
+    def _note_use(self, digest: str, session: Session) -> None:
+        used = records.encode(Session(session.created, self._clock()))
+        with contextlib.suppress(AgsError):  # a full disk is no reason to turn somebody away
+            records.replace_file(self._sessions / digest, used)
+
+    def _forget_old_codes(self) -> None:
+        for path in self._codes.iterdir():
+            with contextlib.suppress(OSError):
+                if path.stat().st_mtime < self._clock() - CODE_LIFE:
+                    path.unlink()
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode(errors="replace")).hexdigest()
+
+
+def _private_folders(*folders: Path) -> None:
+    for folder in folders:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise records.write_error("make the server's folder", folder, error) from error
+
+
+def _make_once(path: Path, text: str) -> None:
+    """Whoever is first makes it; all others find that one, whole."""
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    records.replace_file(new, text.encode() + b"\n")
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        return
+    finally:
+        new.unlink()

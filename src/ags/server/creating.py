@@ -1,0 +1,202 @@
+"""From a request to runs at work. Everything is judged for all attempts before the first starts."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from ags import clients, projects, runs, wishes
+from ags.config.limits import limited
+from ags.config.load import load
+from ags.egress.load import from_flags
+from ags.engine import Engine, Wish
+from ags.errors import AgsError, ConfigError, Missing, Unfit
+from ags.prepare import limits_here
+from ags.projects import Project
+from ags.runs import Order, Run
+from ags.server import keys
+from ags.server.keys import Key
+from ags.server.schema import NewRun
+from ags.workspace import git
+from ags.workspace.git import Repository
+
+
+class Partly(AgsError):
+    """Some attempts were started, then one could not be."""
+
+    def __init__(self, error: AgsError, started: tuple[str, ...]) -> None:
+        self.started = started
+        told = f"{error.cause} (started before that: {', '.join(started)})"
+        super().__init__(error.what, subject=error.subject, cause=told, hint=error.hint)
+
+
+async def create(engine: Engine, asked: NewRun, key: str | None) -> tuple[list[Run], bool]:
+    """The runs, and whether any of them is new."""
+    with keys.opened(engine.ags_home, key, _hashed(asked)) as held:
+        if held is not None and held.record is not None:
+            return await _completed(engine, asked, held)
+        wish = await _wish(engine, asked)
+        project = await git.find(wish.folder)
+        await git.resolve(project, asked.base)
+        names = await wishes.names(engine, project, asked.name, asked.goal, asked.attempts)
+        await _check_branches(project, names)
+        if held is not None:
+            held.keep(names)
+        return await _started(engine, _attempts(wish, names, asked), held), True
+
+
+def _hashed(asked: NewRun) -> str:
+    return hashlib.sha256(asked.model_dump_json().encode()).hexdigest()
+
+
+async def _wish(engine: Engine, asked: NewRun) -> Wish:
+    """All that the attempts have in common, and nothing in it that would be refused later."""
+    folder, client = _place(engine, asked)
+    config = clients.settings_file(engine.environ, engine.home, client)
+    settings = limited(load(config, engine.environ, engine.home), asked.limits.model_dump())
+    order = Order(
+        backend=asked.backend,
+        config=config,
+        network=asked.network,
+        allow=_rules(asked.allow),
+        ask=asked.ask,
+        publish=tuple(asked.publish),
+        client=client,
+        model="" if asked.model is None else wishes.model(asked.model),
+    )
+    wish = Wish(
+        name="",
+        goal=asked.goal,
+        agent=asked.agent,
+        folder=folder,
+        limits=limits_here(settings),
+        base=asked.base,
+        order=order,
+    )
+    wishes.check(engine, wish)
+    await wishes.ready(engine, asked.agent)
+    return wish
+
+
+def _place(engine: Engine, asked: NewRun) -> tuple[Path, str]:
+    """The repository, and whose work it is."""
+    client = None if asked.client is None else clients.checked_name(asked.client)
+    if not asked.project.startswith("/"):
+        project = projects.get(engine.ags_home, asked.project)
+        return _repository(project), _client(project, client)
+    folder = _folder(asked.project)
+    found = projects.find_by_folder(engine.ags_home, folder, client or "")
+    if found is not None:
+        return _repository(found), _client(found, client)
+    if Path(os.path.realpath(engine.ags_home)) in (folder, *folder.parents):
+        cause = "it lies in the state folder, where the work of all clients is"
+        raise Unfit("use the project", subject=asked.project, cause=cause)
+    return folder, client or ""
+
+
+def _folder(path: str) -> Path:
+    try:
+        folder = Path(os.path.realpath(path))
+        if folder.is_dir():
+            return folder
+    except OSError:  # a name too long, a folder that is not ours to look into
+        pass
+    raise Missing("use the project", subject=path, cause="there is no such folder on the server")
+
+
+def _repository(project: Project) -> Path:
+    if project.state in ("cloning", "failed"):
+        cause = project.error or "it is still being cloned"
+        raise AgsError("use the project", subject=project.name, cause=cause)
+    return project.folder
+
+
+def _client(project: Project, client: str | None) -> str:
+    """Nobody else's work is done on a client's project."""
+    if client is not None and client != project.client:
+        whose = f"a project of {project.client}" if project.client else "a project of nobody's"
+        cause = f"it is {whose}, and this run is for {client or 'nobody'}"
+        hint = "add the repository as a project of that client too"
+        raise Unfit("use the project", subject=project.name, cause=cause, hint=hint)
+    return project.client
+
+
+def _rules(allow: list[str]) -> tuple[str, ...]:
+    for domain in allow:
+        try:
+            from_flags((domain,))
+        except (AgsError, ConfigError) as error:
+            raise Unfit("allow this", subject=domain, cause=error.cause, hint=error.hint) from error
+    return tuple(allow)
+
+
+async def _check_branches(project: Repository, names: tuple[str, ...]) -> None:
+    refs = [f"refs/heads/agent--{name}" for name in names]
+    found = await git.run(project, "for-each-ref", "--count=1", "--format=%(refname)", *refs)
+    if branch := found.text.strip().removeprefix("refs/heads/"):
+        raise AgsError(
+            "start a run of this name",
+            subject=branch.removeprefix("agent--"),
+            cause=f"the project has a branch {branch} already",
+            hint="choose another name",
+        )
+
+
+def _attempts(wish: Wish, names: tuple[str, ...], asked: NewRun) -> list[Wish]:
+    stem = names[0].removesuffix("-1") if asked.attempts > 1 else ""
+    return [replace(wish, name=name, group=stem) for name in names]
+
+
+async def _started(engine: Engine, wanted: list[Wish], held: Key | None) -> list[Run]:
+    made: list[Run] = []
+    for wish in wanted:
+        try:
+            made.append(await engine.start(wish))
+            if held is not None:
+                held.note(wish.name, made[-1].id)
+        except AgsError as error:
+            if not made:
+                raise
+            raise Partly(error, tuple(run.name for run in made)) from error
+    return made
+
+
+async def _completed(engine: Engine, asked: NewRun, held: Key) -> tuple[list[Run], bool]:
+    """What the same request began before, and whatever of it a crash left undone."""
+    record = held.record
+    assert record is not None
+    begun = {each.name for each in record.begun}
+    left = set()
+    for name in (each for each in record.names if each not in begun):
+        if run := _of_ours(engine, name, asked, record.at):
+            held.note(name, run.id)
+        else:
+            left.add(name)
+    if left:
+        wanted = _attempts(await _wish(engine, asked), record.names, asked)
+        await _started(engine, [each for each in wanted if each.name in left], held)
+    assert held.record is not None
+    found = [run for each in held.record.begun if (run := _there(engine, each.id))]
+    if not found:
+        cause = "all that this request started was removed since"
+        raise AgsError("start the runs", cause=cause, hint="use another Idempotency-Key")
+    return found, False
+
+
+def _of_ours(engine: Engine, name: str, asked: NewRun, at: float) -> Run | None:
+    """A run that was begun just before the server was killed."""
+    try:
+        run = engine.find(name)
+    except Missing:
+        return None
+    same = (run.goal, run.agent) == (asked.goal, asked.agent) and run.created.wall >= at
+    return run if same else None
+
+
+def _there(engine: Engine, run_id: str) -> Run | None:
+    try:
+        return runs.load(runs.directory(engine.ags_home, run_id))
+    except AgsError:
+        return None

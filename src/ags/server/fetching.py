@@ -1,0 +1,158 @@
+"""Projects as the API tells of them, and the clones and pulls that go on without a request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections import Counter
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import HTTPConnection
+
+from ags import projects
+from ags.errors import AgsError, Unfit
+from ags.frozen import frozen
+from ags.projects import Adding, Project
+from ags.server.schema import clean
+from ags.server.state import State, state_of
+from ags.store import Filter
+from ags.workspace.remote import Person, Url, checked_url
+
+
+@frozen
+class Progress:
+    stage: str = ""
+    percent: int | None = None
+
+
+class Fetching:
+    """What is under way in this process. What is done is in AGS_HOME."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._progress: dict[str, Progress] = {}
+        self._heads: dict[str, tuple[int, str]] = {}
+
+    def clone(self, adding: Adding) -> None:
+        """Goes on by itself; how it ended is written down in the project."""
+        person = Person(self._state.environ, self._state.home)
+        id_ = adding.project.id
+        self._begin(id_, adding.finish(person, self._heard(id_)), "clone")
+
+    def pull(self, project: Project) -> None:
+        id_ = project.id
+        self._begin(id_, projects.pull(self._state.engine(), id_, self._heard(id_)), "pull")
+
+    def _heard(self, id_: str) -> Any:  # noqa: ANN401
+        def heard(stage: str, percent: int | None) -> None:
+            self._progress[id_] = Progress(stage, percent)
+            with contextlib.suppress(AgsError):
+                self.tell(projects.get(self._state.ags_home, id_))
+
+        return heard
+
+    def _begin(self, id_: str, work: Coroutine[Any, Any, object], what: str) -> None:
+        self._progress[id_] = Progress()
+        task = asyncio.create_task(self._followed(id_, work, what))
+        self._state.tasks.add(task)
+        task.add_done_callback(self._state.tasks.discard)
+
+    async def _followed(self, id_: str, work: Coroutine[Any, Any, object], what: str) -> None:
+        log = self._state.log
+        try:
+            await work
+            log.event(what, project=id_)
+        except AgsError as error:
+            log.event(f"{what} failed", "warning", project=id_, cause=error.cause)
+        except Exception as error:  # nobody waits for it: the log is all that can be told
+            log.failure(error, f"{what} {id_}")
+        finally:
+            self._progress.pop(id_, None)
+            with contextlib.suppress(AgsError):
+                self.tell(projects.get(self._state.ags_home, id_))
+
+    def tell(self, project: Project) -> None:
+        """Everybody who follows the board, without waiting for git."""
+        _, head = self._heads.get(project.id, (0, ""))
+        self._state.board.project_changed(self._fields(project, head, self._count(project)))
+
+    async def shown(self, project: Project) -> dict[str, Any]:
+        return self._fields(project, await self._head(project), self._count(project))
+
+    async def all_shown(self, found: tuple[Project, ...]) -> list[dict[str, Any]]:
+        listed = self._state.engine().listing().runs
+        runs = Counter((each.project, each.client) for each in listed)
+        told = []
+        for each in found:
+            count = runs[each.folder, each.client]
+            told.append(self._fields(each, await self._head(each), count))
+        return told
+
+    def _count(self, project: Project) -> int:
+        where = Filter(project=project.folder, client=project.client)
+        return self._state.engine().listing(where, limit=1).total
+
+    def _fields(self, project: Project, head: str, runs: int) -> dict[str, Any]:
+        progress = self._progress.get(project.id, Progress())
+        made: dict[str, Any] = clean(
+            {
+                "id": project.id,
+                "name": project.name,
+                "url": project.url,
+                "client": project.client,
+                "state": project.state,
+                "progress": progress.percent,
+                "stage": progress.stage,
+                "error": project.error,
+                "head": head,
+                "added": project.added,
+                "runs": runs,
+            }
+        )
+        return made
+
+    async def _head(self, project: Project) -> str:
+        """Git is asked only when its file is another: a list has many projects."""
+        stamp = _stamp(project.folder)
+        known = self._heads.get(project.id)
+        if known is not None and stamp == known[0] != 0:
+            return known[1]
+        head = ""
+        with contextlib.suppress(AgsError):
+            head = await projects.head(project)
+        self._heads[project.id] = (stamp, head)
+        return head
+
+
+def _stamp(folder: Path) -> int:
+    for file in (folder / "HEAD", folder / ".git/HEAD"):
+        with contextlib.suppress(OSError):
+            return os.lstat(file).st_mtime_ns
+    return 0
+
+
+def meant(url: str) -> Url:
+    """An address as a person elsewhere writes it: they do not know where the server stands."""
+    try:
+        made = checked_url(url, Path("/"))
+    except OSError as error:  # a name too long, a folder that is not ours to look into
+        cause = (error.strerror or str(error)).lower()
+        raise Unfit("add the project", subject=url[:80], cause=cause) from error
+    if made.folder is not None and not url.startswith(("/", "file:")):
+        cause = "it is neither an address nor an absolute path"
+        hint = "such as https://HOST/PATH, git@HOST:PATH or /FOLDER"
+        raise Unfit("add the project", subject=url[:80], cause=cause, hint=hint)
+    return made
+
+
+async def fetching_of(connection: HTTPConnection) -> Fetching:
+    """For `Depends`: the one of this process."""
+    held = connection.app.state
+    if not hasattr(held, "fetching"):
+        held.fetching = Fetching(await state_of(connection))
+    found = held.fetching
+    assert isinstance(found, Fetching)
+    return found

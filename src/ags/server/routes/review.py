@@ -1,0 +1,113 @@
+"""What a run changed, taking it over, and taking that back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import IO, Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Response
+from fastapi.responses import StreamingResponse
+
+from ags import review
+from ags.errors import Missing
+from ags.server import problems, schema, showing
+from ags.server.state import State, state_of
+
+router = APIRouter(tags=["review"])
+Server = Annotated[State, Depends(state_of)]
+
+PATCH = "text/x-diff"
+CHUNK = 1 << 18
+
+
+@router.get(
+    "/runs/{run}/diff",
+    operation_id="diff_run",
+    summary="Show what a run changed, and what of it deserves a second look",
+    response_model=schema.Diff,
+    responses=problems.documented(404, 409, 422, 507),
+)
+async def diff_run(
+    ags: Server,
+    run: schema.RunName,
+    whitespace: Literal["show", "ignore"] = "show",
+    since: Annotated[int | None, Query(ge=0, le=100_000)] = None,
+) -> Response:
+    """`since` a turn of the run's: only what it did after the end of that one."""
+    spaces = whitespace == "show"
+    found = (await review.review(ags.engine(), run, since=since, spaces=spaces)).to_json()
+    found["risks"] = schema.clean(found["risks"])
+    # It may be long, and is of our own making: not checked line by line.
+    return Response(json.dumps(found).encode(), media_type="application/json")
+
+
+@router.get(
+    "/runs/{run}/diff.patch",
+    operation_id="patch_of_run",
+    summary="The same as a patch for `git apply`",
+    response_class=Response,
+    responses={
+        200: {"content": {PATCH: {"schema": {"type": "string", "format": "binary"}}}},
+        **problems.documented(404, 409, 422, 507),
+    },
+)
+async def patch_of_run(ags: Server, run: schema.RunName) -> Response:
+    engine = ags.engine()
+    found = await engine.gather(run)
+    try:
+        file = (engine.run_dir(run) / "result.patch").open("rb")
+    except FileNotFoundError as error:
+        cause = "it has not ended" if not found.is_final else "there is none: see its notes"
+        raise Missing("read its patch", subject=found.name, cause=cause) from error
+    named = {"Content-Disposition": f'attachment; filename="{found.name}.patch"'}
+    return StreamingResponse(pieces(file), media_type=PATCH, headers=named)
+
+
+async def pieces(file: IO[bytes], most: int | None = None) -> AsyncIterator[bytes]:
+    """A file's bytes, up to `most`; each is sent before the next is read."""
+    with file:
+        while (most is None or most > 0) and (piece := file.read(CHUNK)):
+            yield piece if most is None else piece[:most]
+            most = None if most is None else most - len(piece)
+
+
+@router.post(
+    "/runs/{run}/apply",
+    operation_id="apply_run",
+    summary="Bring the work of a run onto a branch",
+    response_model=schema.Done,
+    responses=problems.documented(404, 409, 422, 507),
+)
+async def apply_run(ags: Server, run: schema.RunName, asked: schema.Apply) -> dict[str, Any]:
+    engine = ags.engine()
+    if asked.how == "push":
+        remote = asked.remote or "origin"
+        pushed = await review.push(
+            engine, run, remote=remote, branch=asked.into, expected=asked.expected
+        )
+        made: dict[str, Any] = schema.clean(
+            {
+                "outcome": "push",
+                "target": f"{pushed.remote}/{pushed.branch}",
+                "before": None,
+                "after": pushed.commit,
+                "source": pushed.commit,
+            }
+        )
+        return made
+    done = await review.apply(engine, run, into=asked.into, how=asked.how, expected=asked.expected)
+    return showing.done(done)
+
+
+@router.post(
+    "/runs/{run}/undo",
+    operation_id="undo_run",
+    summary="Take the last apply of a run back",
+    response_model=schema.Done,
+    responses=problems.documented(404, 409, 422, 507),
+)
+async def undo_run(
+    ags: Server, run: schema.RunName, asked: schema.Nothing | None = None
+) -> dict[str, Any]:
+    return showing.done(await review.undo(ags.engine(), run))

@@ -1,0 +1,137 @@
+"""A run's terminal over a WebSocket: bytes both ways, sizes as JSON, the end as the last word."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from ags import runs
+from ags.control import client
+from ags.control.client import View
+from ags.control.wire import Ended, Size
+from ags.engine import Engine
+from ags.errors import AgsError, Missing
+from ags.server.state import State
+from ags.server.stream import MOST_STREAMS, PATIENCE, counted
+
+PROTOCOL = "ags.v1"
+UNFIT, MISSING, REFUSED, FULL, STOPPING = 4422, 4404, 4409, 4503, 1012
+MOST_REASON = 120
+"""Bytes: a close frame has room for 123."""
+
+
+class Unspoken(Exception):
+    """The other side sent what is no part of this."""
+
+
+async def serve(websocket: WebSocket, state: State, run: str, size: Size, *, shell: bool) -> None:
+    """Until the program ends, the viewer leaves or the server stops."""
+    wanted = websocket.scope.get("subprotocols", ())
+    await websocket.accept(PROTOCOL if PROTOCOL in wanted else None)
+    with counted(state) as room:
+        if not room:
+            await _close(websocket, FULL, f"{MOST_STREAMS} streams are open already")
+            return
+        try:
+            await _visit(websocket, state, run, size, shell=shell)
+        except Missing as error:
+            await _close(websocket, MISSING, error.cause)
+        except AgsError as error:
+            await _close(websocket, REFUSED, error.cause or error.what)
+        except Unspoken as error:
+            await _close(websocket, UNFIT, str(error))
+        except (TimeoutError, OSError, WebSocketDisconnect):
+            pass  # gone, or as good as
+
+
+async def _visit(websocket: WebSocket, state: State, run: str, size: Size, *, shell: bool) -> None:
+    engine = state.engine()
+    run_dir = _at_work(engine, run, shell=shell)
+    await engine.answering(run_dir)
+    async with client.view(run_dir, {"do": "enter" if shell else "attach"}, size) as view:
+        outcome = await _first(websocket, state, view)
+    if outcome is None:
+        return
+    if isinstance(outcome, Ended):
+        told = json.dumps({"ended": outcome.code, "reason": outcome.reason})
+        await _patiently(websocket.send_text(told))
+        await _close(websocket, 1000, "")
+    else:
+        await _close(websocket, STOPPING, "the server stops; the run goes on")
+
+
+def _at_work(engine: Engine, name: str, *, shell: bool) -> Path:
+    what = "open a shell" if shell else "attach"
+    run_dir = engine.at_work(name, what)
+    if not shell and not (run := runs.load(run_dir)).order.terminal:
+        cause = "it was started without a terminal"
+        raise AgsError(what, subject=run.name, cause=cause, hint=f"see `ags logs {run.name}`")
+    return run_dir
+
+
+class _Stopping:
+    """The server ends before the program does."""
+
+
+async def _first(websocket: WebSocket, state: State, view: View) -> Ended | _Stopping | None:
+    """Whatever comes first: None, if the viewer left."""
+    ways = (
+        asyncio.create_task(_show(websocket, view)),
+        asyncio.create_task(_type(websocket, view)),
+        asyncio.create_task(_told(state)),
+    )
+    try:
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        return next(each.result() for each in ways if each.done())
+    finally:
+        for each in ways:
+            each.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+
+
+async def _show(websocket: WebSocket, view: View) -> Ended:
+    while isinstance(data := await view.read(), bytes):
+        await _patiently(websocket.send_bytes(data))
+    return data
+
+
+async def _type(websocket: WebSocket, view: View) -> None:
+    while (came := await websocket.receive())["type"] == "websocket.receive":
+        if (typed := came.get("bytes")) is not None:
+            await view.type(typed)
+        else:
+            view.resize(_size(came.get("text") or ""))
+
+
+async def _told(state: State) -> _Stopping:
+    await state.stopping.wait()
+    return _Stopping()
+
+
+def _size(text: str) -> Size:
+    try:
+        found = json.loads(text)
+        rows, columns = found["rows"], found["columns"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise Unspoken("a text frame has to be a size: rows and columns") from None
+    if type(rows) is not int or type(columns) is not int:
+        raise Unspoken("rows and columns are not numbers")
+    return Size(rows, columns)
+
+
+async def _patiently(sending: Coroutine[Any, Any, None]) -> None:
+    """The transport takes no more than it may hold, so this waits for a viewer that is slow."""
+    async with asyncio.timeout(PATIENCE):
+        await sending
+
+
+async def _close(websocket: WebSocket, code: int, reason: str) -> None:
+    short = reason.encode(errors="replace")[:MOST_REASON].decode(errors="ignore")
+    with contextlib.suppress(OSError, RuntimeError, TimeoutError):
+        await _patiently(websocket.close(code, short))

@@ -1,0 +1,194 @@
+"""A real server process on a loopback port, with a home and AGS_HOME of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# The verb as the command line has it, without the start of bin/ags.
+START = f"""
+import sys
+sys.path.insert(0, {str(ROOT / "src")!r})
+from ags.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+PATIENCE = 20.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+@dataclass
+class Server:
+    """One that runs. `call` sends what a good program sends, `send` what it is told."""
+
+    process: subprocess.Popen[bytes]
+    home: Path
+    ags_home: Path
+    url: str
+    token: str
+    log: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    @property
+    def host(self) -> str:
+        return self.url.partition("//")[2]
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: object = None,
+        headers: Mapping[str, str] | None = None,
+        token: str | None = "",
+    ) -> Answer:
+        """`path` is below /api/v1 unless it begins with `//`, which is the root. No token: None."""
+        given = dict(headers or {})
+        if token is not None:
+            given.setdefault("Authorization", f"Bearer {token or self.token}")
+        body = None
+        if json is not None:
+            body = _dumped(json)
+            given.setdefault("Content-Type", "application/json")
+        target = path[1:] if path.startswith("//") else f"/api/v1{path}"
+        return self.send(method, target, given, body)
+
+    def send(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None = None
+    ) -> Answer:
+        """Host and lengths are added unless they are there."""
+        with self.connection() as connection:
+            connection.request(method, target, body, dict(headers))
+            found = connection.getresponse()
+            return Answer(found.status, found.headers, found.read())
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[http.client.HTTPConnection]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    def raw(self, data: bytes) -> bytes:
+        """What comes back until the server closes."""
+        import socket
+
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as sock:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                sock.sendall(data)
+            parts = []
+            with contextlib.suppress(ConnectionResetError):
+                while part := sock.recv(65536):
+                    parts.append(part)
+            return b"".join(parts)
+
+    def threads(self) -> int:
+        return len(os.listdir(f"/proc/{self.process.pid}/task"))
+
+    def ags(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """The command line of the same person."""
+        argv = [sys.executable, "-I", "-c", START, *words]
+        return subprocess.run(
+            argv, env=self.environment, capture_output=True, text=True, timeout=60
+        )
+
+    def end(self, number: int = signal.SIGTERM, patience: float = 10.0) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(patience)
+
+
+def _dumped(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+@contextlib.contextmanager
+def serving(
+    folder: Path,
+    words: Sequence[str] = ("web", "--no-open"),
+    *,
+    part: str = "web",
+    port: int = 0,
+    env: Mapping[str, str] | None = None,
+    options: Sequence[str] = ("--log", "json"),
+    stdout: int = subprocess.PIPE,
+) -> Iterator[Server]:
+    """A server that is up when this begins, and gone when it ends. A folder may be used again."""
+    home, ags_home, log = folder / "home", folder / "ags", folder / "server.log"
+    home.mkdir(parents=True, exist_ok=True)
+    path = os.environ.get("PATH", "/usr/bin:/bin")
+    environment = {"HOME": str(home), "AGS_HOME": str(ags_home), "PATH": path, **(env or {})}
+    argv = [sys.executable, "-I", "-c", START, *words, "--port", str(port), *options]
+    with log.open("ab") as errors:
+        process = subprocess.Popen(
+            argv, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=errors
+        )
+    try:
+        url = _url(process, ags_home / "server" / f"{part}.lock", log)
+        token = (ags_home / "server" / "token").read_text().strip()
+        yield Server(process, home, ags_home, url, token, log, environment)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if process.stdout:
+            process.stdout.close()
+
+
+def _url(process: subprocess.Popen[bytes], lock: Path, log: Path) -> str:
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until and process.poll() is None:
+        with contextlib.suppress(OSError, ValueError):
+            told = json.loads(lock.read_bytes())
+            if told["pid"] == process.pid and (lock.parent / "token").exists():
+                return str(told["url"])
+        time.sleep(0.02)
+    raise AssertionError(f"the server did not start: {log.read_text()}")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """Fresh, for tests that change something."""
+    with serving(tmp_path / "served") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One for all tests of a file that leave it as it was."""
+    with serving(tmp_path_factory.mktemp("served")) as made:
+        yield made

@@ -1,0 +1,348 @@
+"""W1: what a page of somebody else's can make a browser send is refused before any effect."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+import pytest
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ags.server import gate
+from ags.server.app import Watched
+from ags.server.auth import Keys
+from ags.server.log import Log
+from ags.server.serve import Server as Uvicorn
+from ags.server.serve import Serving, address, bind, ours
+from ags.server.state import State
+
+from .conftest import Server
+
+FORMS = {
+    "urlencoded": ("application/x-www-form-urlencoded", "code={code}"),
+    "text": ("text/plain", '{{"code": "{code}"}}'),
+    "text that is JSON with a form's tail": ("text/plain", '{{"code": "{code}", "x": "="}}'),
+    "multipart": (
+        "multipart/form-data; boundary=b",
+        '--b\r\nContent-Disposition: form-data; name="code"\r\n\r\n{code}\r\n--b--\r\n',
+    ),
+    "JSON under no name": ("", '{{"code": "{code}"}}'),
+    "nearly JSON": ("application/json, text/plain", '{{"code": "{code}"}}'),
+    "JSON in another alphabet": ("application/json; charset=utf-7", '{{"code": "{code}"}}'),
+}
+FOREIGN: dict[str, dict[str, str]] = {
+    "origin": {"Origin": "http://evil.example"},
+    "null origin": {"Origin": "null"},
+    "empty origin": {"Origin": ""},
+    "origin of another port": {"Origin": "http://127.0.0.1:5173"},
+    "origin that begins as ours": {"Origin": "http://127.0.0.1:{port}.evil.example"},
+    "origin with a tail": {"Origin": "http://127.0.0.1:{port}/"},
+    "origin of another scheme": {"Origin": "https://127.0.0.1:{port}"},
+    "cross-site": {"Sec-Fetch-Site": "cross-site"},
+    "same-site": {"Sec-Fetch-Site": "same-site"},
+    "cross-site navigation": {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"},
+}
+HOSTS = (
+    "evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost.:{port}",
+    "127.0.0.1.evil.example:{port}", "0.0.0.0:{port}", "[::]:{port}", "127.1:{port}", "",
+)  # fmt: skip
+
+
+def code_of(server: Server) -> str:
+    return Keys(server.ags_home).new_code()
+
+
+def filled(server: Server, headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value.format(port=server.port) for name, value in headers.items()}
+
+
+def log_in(server: Server, code: str, **headers: str) -> int:
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    return server.call("POST", "/session", json={"code": code}, headers=given, token=None).status
+
+
+@pytest.mark.parametrize("origin", [True, False], ids=["with origin", "without origin"])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_form_of_a_page_elsewhere_has_no_effect(shared: Server, form: str, origin: bool) -> None:
+    kind, body = FORMS[form]
+    code = code_of(shared)
+    headers = {"Content-Type": kind} if kind else {}
+    if origin:
+        headers["Origin"] = "http://evil.example"
+    answer = shared.send("POST", "/api/v1/session", headers, body.format(code=code).encode())
+    assert answer.status == (403 if origin else 415)
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    # The code is still good, and the same in our own form is taken.
+    assert log_in(shared, code, Origin=shared.url) == 200
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+def test_a_request_from_elsewhere_is_refused_even_with_the_token(shared: Server, case: str) -> None:
+    code = code_of(shared)
+    session = shared.call("POST", "/session", json={"code": code}, token=None).json()["token"]
+    foreign = filled(shared, FOREIGN[case])
+    assert shared.call("DELETE", "/session", headers=foreign, token=session).status == 403
+    own = {"Origin": shared.url, "Sec-Fetch-Site": "same-origin"}
+    assert shared.call("DELETE", "/session", headers=own, token=session).status == 204
+    assert shared.call("DELETE", "/session", headers=own, token=session).status == 401
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_foreign_host_is_refused_even_with_the_token(shared: Server, host: str) -> None:
+    named = {"Host": host.format(port=shared.port)}
+    assert shared.call("GET", "/health", headers=named).status == 421
+    assert shared.call("GET", "//login", headers=named).status == 421
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:{port}", "localhost:{port}", "[::1]:{port}"])
+def test_our_own_names_are_taken(shared: Server, host: str) -> None:
+    named = {"Host": host.format(port=shared.port)}
+    assert shared.call("GET", "/health", headers=named).status == 200
+    loud = {"Host": named["Host"].upper()}
+    assert shared.call("GET", "/health", headers=loud).status == 200
+
+
+def test_anybody_may_link_to_the_page_and_nobody_may_embed_what_it_is_made_of(
+    shared: Server,
+) -> None:
+    navigation = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    assert shared.send("GET", "/login", navigation).status == 200
+    embedded = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
+    assert shared.send("GET", "/login.js", embedded).status == 403
+    assert shared.send("GET", "/login.js", {"Sec-Fetch-Site": "same-origin"}).status == 200
+
+
+def test_nobody_is_told_that_they_may_ask_from_elsewhere(shared: Server) -> None:
+    asked = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
+    for headers in (asked, {}, {"Origin": shared.url}):
+        answer = shared.call("OPTIONS", "/session", headers=headers)
+        assert answer.status in (403, 405)
+        assert not [name for name in answer.headers if name.lower().startswith("access-control")]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "GET /api/v1/health HTTP/1.1\r\nHost: {host}\r\nHost: {host}\r\n",
+        "GET /api/v1/health HTTP/1.0\r\n",
+        "GET /api/v1/health HTTP/1.1\r\nHost: {host}\r\nOrigin: {url}\r\nOrigin: {url}\r\n",
+        "GET /api/v1/health HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer x\r\n",
+        "GET /api/v1/health HTTP/1.1\r\nHost: {host}\r\n" + "Sec-Fetch-Site: none\r\n" * 2,
+        "GET http://{host}/api/v1/health HTTP/1.1\r\nHost: {host}\r\n",
+        "GET //api/v1/health HTTP/1.1\r\nHost: {host}\r\n",
+        "GET /api/v1/../v1/health HTTP/1.1\r\nHost: {host}\r\n",
+        "GET /api/v1/x/%2e%2e/health HTTP/1.1\r\nHost: {host}\r\n",
+        "GET /api/v1%2fhealth HTTP/1.1\r\nHost: {host}\r\n",
+        "GET /api/v1/health%00 HTTP/1.1\r\nHost: {host}\r\n",
+        "GET /api/v1\\health HTTP/1.1\r\nHost: {host}\r\n",
+        "GET /api/v1/health%zz HTTP/1.1\r\nHost: {host}\r\n",
+        "GET /api/v1/health HTTP/1.1\r\nHost: {host}\r\n" + "X-More: 1\r\n" * 70,
+        "TRACE /api/v1/health HTTP/1.1\r\nHost: {host}\r\n",
+        "POST /api/v1/health HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n"
+        "Transfer-Encoding: chunked\r\n",
+    ],
+)  # fmt: skip
+def test_what_no_honest_client_sends_is_refused(shared: Server, head: str) -> None:
+    end = f"Authorization: Bearer {shared.token}\r\nConnection: close\r\n\r\n"
+    text = head.replace("{host}", shared.host).replace("{url}", shared.url) + end
+    status = int(shared.raw(text.encode("latin-1")).split()[1])
+    assert 400 <= status < 500
+
+
+def test_the_same_written_plainly_is_taken(shared: Server) -> None:
+    head = f"GET /api/v1/health HTTP/1.1\r\nHost: {shared.host}\r\nOrigin: {shared.url}\r\n"
+    end = f"Authorization: Bearer {shared.token}\r\nConnection: close\r\n\r\n"
+    assert b" 200 " in shared.raw((head + end).encode()).splitlines()[0]
+
+
+def test_a_body_is_bounded_whether_or_not_it_says_its_length(shared: Server) -> None:
+    kind = {"Content-Type": "application/json"}
+    large = b'"' + b"a" * gate.MOST_BODY + b'"'
+    assert shared.send("POST", "/api/v1/session", kind, large).status == 413
+    chunk = b"%x\r\n%s\r\n" % (len(large), large)
+    head = f"POST /api/v1/session HTTP/1.1\r\nHost: {shared.host}\r\nContent-Type: application/json"
+    chunked = head.encode() + b"\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk + b"0\r\n\r\n"
+    assert b" 413 " in shared.raw(chunked).splitlines()[0]
+    small = b'{"code": "%s"}' % code_of(shared).encode()
+    chunk = b"%x\r\n%s\r\n" % (len(small), small)
+    chunked = head.encode() + b"\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert b" 200 " in shared.raw(chunked + chunk + b"0\r\n\r\n").splitlines()[0]
+
+
+def test_a_length_that_lies_is_refused_before_a_byte_is_read(shared: Server) -> None:
+    head = f"POST /api/v1/session HTTP/1.1\r\nHost: {shared.host}\r\nContent-Type: application/json"
+    for length in (str(gate.MOST_BODY + 1), "9" * 19):
+        text = f"{head}\r\nContent-Length: {length}\r\n\r\n"
+        assert b" 413 " in shared.raw(text.encode()).splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{", "", "nul", '{"code": NaN}', '{"code": Infinity}', '{"code": 1e999}', "[" * 100_000,
+        '{"a":' * 50_000, "\ufeff{}", '"\udc80"', "9" * 5000,
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_not_json_is_told_so(shared: Server, body: str) -> None:
+    data = body.encode(errors="surrogateescape")
+    answer = shared.send("POST", "/api/v1/session", {"Content-Type": "application/json"}, data)
+    assert answer.status in (400, 422), answer.text
+    assert answer.json()["status"] == answer.status
+
+
+def test_every_answer_carries_what_keeps_a_browser_strict(shared: Server) -> None:
+    for answer in (
+        shared.call("GET", "/health"),
+        shared.call("GET", "/health", token=None),
+        shared.call("GET", "//login"),
+        shared.call("GET", "/nothing"),
+        shared.call("GET", "/health", headers={"Host": "evil.example"}),
+    ):
+        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+        assert "script-src 'self';" in answer.headers["Content-Security-Policy"]
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Referrer-Policy"] == "no-referrer"
+        assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert answer.headers["Cross-Origin-Opener-Policy"] == "same-origin"
+        assert "Server" not in answer.headers
+        assert "Set-Cookie" not in answer.headers
+    assert shared.call("GET", "/health").headers["Cache-Control"] == "no-store"
+
+
+# In this process: WebSockets, and the gate with one check taken out.
+
+
+class Victim:
+    """Takes whatever comes through, and counts."""
+
+    def __init__(self) -> None:
+        self.reached = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.reached += 1
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.accept", "subprotocol": "ags.v1"})
+            await send({"type": "websocket.close", "code": 1000})
+        else:
+            await send({"type": "http.response.start", "status": 204, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+
+Talk = Callable[[int, str], Awaitable[None]]
+
+
+async def guarded(folder: Path, victim: ASGIApp, talk: Talk) -> None:
+    """The victim behind a gate on a real socket."""
+    log = Log("json", os.open(os.devnull, os.O_WRONLY))
+    state = State({}, folder, folder / "ags", log)
+    sock = bind(address("127.0.0.1"), 0)
+    serving = Serving(ports={"web": 0})
+    gated = gate.Gate(victim, ours(serving, [sock]), state.keys, lambda path: False)
+    server = Uvicorn(Watched(gated, state), serving, state)
+    task = asyncio.create_task(server.serve([sock]))
+    try:
+        await talk(sock.getsockname()[1], state.keys.master())
+    finally:
+        server.end()
+        await task
+
+
+async def status_of(port: int, request: str) -> int:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request.encode())
+    line = await reader.readline()
+    writer.close()
+    return int(line.split()[1])
+
+
+def upgrade(port: int, token: str, **headers: str) -> str:
+    key = base64.b64encode(os.urandom(16)).decode()
+    given = {
+        "Host": f"127.0.0.1:{port}",
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": key,
+        "Sec-WebSocket-Protocol": f"ags.v1, bearer.{token}",
+    } | {name.replace("_", "-"): value for name, value in headers.items()}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in given.items() if value)
+    return f"GET /api/v1/runs/x/terminal HTTP/1.1\r\n{lines}\r\n"
+
+
+def test_a_websocket_from_elsewhere_is_refused_before_it_is_one(tmp_path: Path) -> None:
+    victim = Victim()
+
+    async def talk(port: int, token: str) -> None:
+        for wanted, headers in (
+            (403, {"Origin": "http://evil.example"}),
+            (403, {"Origin": "null"}),
+            (403, {"Origin": "http://127.0.0.1:5173"}),
+            (403, {"Sec_Fetch_Site": "cross-site"}),
+            (421, {"Host": f"evil.example:{port}"}),
+            (401, {"Sec_WebSocket_Protocol": "ags.v1"}),
+            (401, {"Sec_WebSocket_Protocol": "ags.v1, bearer.wrong"}),
+            (401, {"Sec_WebSocket_Protocol": f"ags.v1, bearer.{token}, bearer.{token}"}),
+        ):
+            assert await status_of(port, upgrade(port, token, **headers)) == wanted
+        assert victim.reached == 0
+        assert await status_of(port, upgrade(port, token)) == 101
+        own = {"Origin": f"http://127.0.0.1:{port}", "Sec_Fetch_Site": "same-origin"}
+        assert await status_of(port, upgrade(port, token, **own)) == 101
+        assert victim.reached == 2
+
+    asyncio.run(guarded(tmp_path, victim, talk))
+
+
+ATTACKS = {
+    "check_host": {"Host": "evil.example"},
+    "check_origin": {"Origin": "http://evil.example"},
+    "check_site": {"Sec-Fetch-Site": "cross-site"},
+    "_check_kind": {"Content-Type": "text/plain"},
+}
+
+
+@pytest.mark.parametrize("taken_out", [None, *ATTACKS])
+def test_each_check_is_what_stops_its_attack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken_out: str | None
+) -> None:
+    if taken_out:
+        monkeypatch.setattr(gate, taken_out, lambda *_, **__: None)
+    victim = Victim()
+
+    async def talk(port: int, token: str) -> None:
+        for attack, headers in ATTACKS.items():
+            before = victim.reached
+            body = json.dumps({"code": "x"})
+            given = {
+                "Host": f"127.0.0.1:{port}",
+                "Content-Type": "application/json",
+                "Content-Length": str(len(body)),
+            } | headers
+            head = "".join(f"{name}: {value}\r\n" for name, value in given.items())
+            await status_of(port, f"POST /api/v1/session HTTP/1.1\r\n{head}\r\n{body}")
+            assert (victim.reached > before) == (attack == taken_out), attack
+
+    asyncio.run(guarded(tmp_path, victim, talk))
+
+
+def test_without_the_token_check_anybody_gets_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim = Victim()
+
+    async def talk(port: int, token: str) -> None:
+        plain = f"GET /api/v1/runs HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"
+        assert await status_of(port, plain) == 401
+        assert victim.reached == 0
+        monkeypatch.setattr(Keys, "who", lambda self, token: "person")
+        assert await status_of(port, plain) == 401  # there is no token to be good
+        bearer = plain.replace("\r\n\r\n", "\r\nAuthorization: Bearer wrong\r\n\r\n")
+        assert await status_of(port, bearer) == 204
+
+    asyncio.run(guarded(tmp_path, victim, talk))

@@ -1,0 +1,317 @@
+"""A run's terminal in a browser: over a real socket, from a real sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from ags.engine import Wish
+from ags.model import Limits
+from ags.runs import Order, Run
+from tests.faults.conftest import workshop as workshop
+from tests.faults.workshop import Workshop
+from tests.server.conftest import Server, serving
+from tests.server.listening import eventually, memory
+from tests.server.test_stream import HOLDS, metrics
+from tests.server.test_stream import served as served
+
+SOON = 30.0
+
+
+@pytest.fixture
+def shell(workshop: Workshop, served: Server) -> Run:
+    """A run with a shell at a terminal."""
+    order = Order(terminal=True)
+    goal = "exec bash --norc --noprofile -i"
+    wish = Wish("sitting", goal, "shell", workshop.project.folder, Limits(), order=order)
+    run = workshop.does(workshop.engine().start(wish))
+    eventually("it runs", lambda: workshop.load(run).state == "running")
+    return run
+
+
+def play(scene: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(scene, 2 * SOON))
+
+
+class Screen:
+    """A terminal in a browser."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+        self.seen = b""
+        self.ended: Any = None
+
+    async def shows(self, pattern: bytes) -> re.Match[bytes]:
+        """Reads until it does; what comes later is searched next time."""
+        async with asyncio.timeout(SOON):
+            while not (found := re.search(pattern, self.seen)):
+                came = await self.socket.recv()
+                assert isinstance(came, bytes), f"{came!r} came before {pattern!r}"
+                self.seen += came
+        self.seen = self.seen[found.end() :]
+        return found
+
+    async def types(self, text: str) -> None:
+        await self.socket.send(text.encode())
+
+    async def resizes(self, rows: int, columns: int) -> None:
+        await self.socket.send(json.dumps({"rows": rows, "columns": columns}))
+
+    async def last_words(self) -> Any:
+        """Of the server, before it closes."""
+        async with asyncio.timeout(SOON):
+            while isinstance(came := await self.socket.recv(), bytes):
+                pass
+        return json.loads(came)
+
+    async def closing(self) -> tuple[int, str]:
+        async with asyncio.timeout(SOON):
+            with contextlib.suppress(ConnectionClosed):
+                while True:
+                    await self.socket.recv()
+        return self.socket.close_code or 0, self.socket.close_reason or ""
+
+
+@contextlib.asynccontextmanager
+async def watching(
+    server: Server,
+    name: str,
+    query: str = "",
+    *,
+    token: str = "",
+    called: str = "127.0.0.1",
+    **given: Any,
+) -> AsyncIterator[Screen]:
+    address = f"ws://{called}:{server.port}/api/v1/runs/{name}/terminal{query}"
+    protocols = ["ags.v1", f"bearer.{token or server.token}"]
+    given = {
+        "subprotocols": protocols,
+        "max_size": 2**20,
+        "proxy": None,
+        "host": "127.0.0.1",
+        **given,
+    }
+    async with connect(address, **given) as socket:
+        yield Screen(socket)
+
+
+def test_what_is_typed_is_echoed_and_answered(served: Server, shell: Run) -> None:
+    async def scene() -> None:
+        async with watching(served, shell.name) as screen:
+            assert screen.socket.subprotocol == "ags.v1"
+            await screen.types("echo $((6 * 7))-answer\n")
+            await screen.shows(rb"echo \$\(\(6 \* 7\)\)-answer")
+            await screen.shows(rb"42-answer")
+
+    play(scene())
+
+
+def test_two_see_the_same_and_both_can_type(served: Server, shell: Run) -> None:
+    async def scene() -> None:
+        async with watching(served, shell.name) as one, watching(served, shell.id) as other:
+            await one.types("echo $((6 * 7))-one\n")
+            for screen in (one, other):
+                await screen.shows(rb"42-one")
+            await other.types("echo $((6 * 7))-other\n")
+            for screen in (one, other):
+                await screen.shows(rb"42-other")
+
+    play(scene())
+
+
+def test_the_program_sees_the_size_of_who_looks(served: Server, shell: Run) -> None:
+    async def scene() -> None:
+        async with watching(served, shell.name, "?rows=33&columns=101") as screen:
+            await _size_is(screen, b"33 101")
+            await screen.resizes(44, 122)
+            await _size_is(screen, b"44 122")
+
+    async def _size_is(screen: Screen, wanted: bytes) -> None:
+        """The hub shows another size for a moment, so that programs draw themselves anew."""
+        while True:
+            await screen.types("echo size=$(stty size)=\n")
+            if (await screen.shows(rb"size=(\d+ \d+)="))[1] == wanted:
+                return
+            await asyncio.sleep(0.05)
+
+    play(scene())
+
+
+def test_the_end_is_told_with_its_code(workshop: Workshop, served: Server, shell: Run) -> None:
+    async def scene() -> None:
+        async with watching(served, shell.name) as one, watching(served, shell.name) as other:
+            await one.types("exit 7\n")
+            for screen in (one, other):
+                assert (await screen.last_words())["ended"] == 7
+                assert await screen.closing() == (1000, "")
+
+    play(scene())
+    assert workshop.ended(shell).exit_code == 7
+    eventually("both are gone", lambda: "ags_streams_open 0\n" in metrics(served))
+
+
+def test_who_leaves_ends_nothing(workshop: Workshop, served: Server, shell: Run) -> None:
+    async def scene() -> None:
+        async with watching(served, shell.name) as screen:
+            await screen.types("kept=here\n")
+            await screen.shows(rb"kept=here")
+        async with watching(served, shell.name) as screen:
+            await screen.types("echo still-$kept\n")
+            await screen.shows(rb"still-here")
+
+    play(scene())
+    assert workshop.load(shell).state == "running"
+    eventually("both are gone", lambda: "ags_streams_open 0\n" in metrics(served))
+
+
+def test_a_shell_beside_an_agent_sees_its_workspace_and_ends_alone(
+    workshop: Workshop, served: Server
+) -> None:
+    run = workshop.start("working", HOLDS)
+    eventually("it runs", lambda: workshop.load(run).state == "running")
+
+    async def scene() -> None:
+        async with watching(served, run.name, "?shell=1") as screen:
+            await screen.types("cat file; echo $((6 * 7))-in; touch go; exit 3\n")
+            await screen.shows(rb"one\r\n42-in")
+            assert (await screen.last_words())["ended"] == 3
+
+    play(scene())
+    assert workshop.ended(run).state == "done"
+
+
+def test_runs_without_a_terminal_and_unknown_ones_are_told_so(
+    workshop: Workshop, served: Server
+) -> None:
+    run = workshop.start("plain", HOLDS)
+    over = workshop.ended(workshop.start("over", "true"))
+
+    async def scene() -> None:
+        for name, query, wanted, word in (
+            (run.name, "", 4409, "without a terminal"),
+            (over.name, "", 4409, "not at work"),
+            (over.name, "?shell=1", 4409, "not at work"),
+            ("nobody", "", 4404, "no run"),
+        ):
+            async with watching(served, name, query) as screen:
+                code, reason = await screen.closing()
+            assert code == wanted and word in reason, (name, code, reason)
+
+    play(scene())
+
+
+@pytest.mark.parametrize(
+    "sent", ["no json", "[]", "{}", '{"rows": "x", "columns": 3}', '{"rows": true, "columns": 3}']
+)
+def test_text_that_is_no_size_ends_the_visit_and_not_the_run(
+    workshop: Workshop, served: Server, shell: Run, sent: str
+) -> None:
+    async def scene() -> None:
+        async with watching(served, shell.name) as screen:
+            await screen.socket.send(sent)
+            assert (await screen.closing())[0] == 4422
+
+    play(scene())
+    assert workshop.load(shell).state == "running"
+
+
+def test_an_odd_size_and_a_frame_that_is_too_large_harm_nobody(served: Server, shell: Run) -> None:
+    async def scene() -> None:
+        async with watching(served, shell.name) as screen:
+            for rows in (0, -5, 10**9):
+                await screen.resizes(rows, 80)
+            await screen.types("echo $((6 * 7))-sized\n")
+            await screen.shows(rb"42-sized")
+            await screen.socket.send(b"x" * (64 * 1024 + 1))
+            assert (await screen.closing())[0] == 1009
+        async with watching(served, shell.name) as screen:
+            await screen.types("\x15echo $((6 * 7))-after\n")
+            await screen.shows(rb"42-after")
+
+    play(scene())
+
+
+def test_a_page_of_somebody_elses_and_one_without_a_token_get_nothing(
+    workshop: Workshop, served: Server, shell: Run
+) -> None:
+    own = served.url
+    attempts: list[tuple[int, dict[str, Any]]] = [
+        (403, {"origin": "https://evil.example"}),
+        (403, {"origin": "null"}),
+        (403, {"origin": f"http://127.0.0.1:{served.port + 1}"}),
+        (401, {"origin": own, "subprotocols": ["ags.v1"]}),
+        (401, {"origin": own, "token": "wrong"}),
+        (421, {"origin": own, "called": "evil.example"}),
+    ]
+
+    async def scene() -> None:
+        for status, given in attempts:
+            with pytest.raises(InvalidStatus) as refused:
+                async with watching(served, shell.name, **given) as screen:
+                    await screen.types("touch broken-in\n")
+            assert refused.value.response.status_code == status, given
+        async with watching(served, shell.name, origin=own) as screen:
+            await screen.types("ls; touch let-in; echo $((6 * 7))-done\n")
+            listed = await screen.shows(rb"(?s)done\r\n(.*)42-done")
+            assert b"broken-in" not in listed[1]
+
+    play(scene())
+    folder = workshop.load(shell).workspace
+    assert folder is not None
+    assert (folder / "let-in").exists() and not (folder / "broken-in").exists()
+
+
+def test_a_viewer_that_never_reads_holds_up_nobody_and_costs_no_memory(
+    served: Server, shell: Run
+) -> None:
+    async def scene() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            deaf = [
+                # One message and one frame: its reader stops there.
+                await stack.enter_async_context(watching(served, shell.name, max_queue=1))
+                for _ in range(10)
+            ]
+            reader = await stack.enter_async_context(watching(served, shell.name))
+            await reader.types("echo $((6 * 7))-ready\n")
+            await reader.shows(rb"42-ready")
+            before = memory(served.process.pid)
+            await reader.types("seq -f %0100g 1 200000; echo $((6 * 7))-printed\n")
+            await reader.shows(rb"42-printed")
+            grown = memory(served.process.pid) - before
+            for each in deaf:
+                each.socket.transport.abort()
+        # 20 MB came by for each of them; 2 MiB may wait on the way from the run.
+        assert grown < 40 * 2**20, f"{grown / 2**20:.1f} MiB"
+
+    play(scene())
+
+
+def test_a_server_that_ends_says_so_and_the_run_goes_on(
+    workshop: Workshop, served: Server, shell: Run
+) -> None:
+    async def scene() -> None:
+        async with watching(served, shell.name) as screen:
+            await screen.types("echo $((6 * 7))-before\n")
+            await screen.shows(rb"42-before")
+            served.process.terminate()
+            assert (await screen.closing())[0] == 1012
+
+    play(scene())
+    assert served.process.wait(10) == 0
+    assert workshop.load(shell).state == "running"
+    with serving(workshop.place) as again:
+
+        async def later() -> None:
+            async with watching(again, shell.name) as screen:
+                await screen.types("echo $((6 * 7))-after\n")
+                await screen.shows(rb"42-after")
+
+        play(later())

@@ -26,9 +26,13 @@ class Invocation:
     ags_home: Path
     config: Path | None
     debug: bool
+    server: str | None = None
+    """The address of the server that does it; None: it is done here."""
 
 
-def read(environ: Mapping[str, str], *, config: Path | None, debug: bool) -> Invocation:
+def read(
+    environ: Mapping[str, str], *, config: Path | None, debug: bool, server: str | None = None
+) -> Invocation:
     """The state folder is $AGS_HOME, or `.ags` in the home."""
     home = Path(environ.get("HOME") or os.path.expanduser("~"))
     if not home.is_absolute():
@@ -49,7 +53,12 @@ def read(environ: Mapping[str, str], *, config: Path | None, debug: bool) -> Inv
             exit_code=125,
         )
     return Invocation(
-        environ=dict(environ), home=home, ags_home=ags_home, config=config, debug=debug
+        environ=dict(environ),
+        home=home,
+        ags_home=ags_home,
+        config=config,
+        debug=debug,
+        server=server,
     )
 
 

@@ -33,6 +33,10 @@ VERBS = {
     "restart": "Give a run its goal again, from the same base.",
     "rm": "Remove runs; their branches stay.",
     "cleanup": "Remove the workspaces of runs that have ended.",
+    "up": "Open the page in the browser: all runs, their work, and what they ask.",
+    "server": "Serve the API alone.",
+    "web": "Serve the page, and the API behind it.",
+    "project": "Add repositories by their address, for runs to work on.",
     "policy": "Say what runs may reach, and see what they tried.",
     "secret": "Keep secrets that go on the wire and never inside.",
     "asks": "Show what runs at work wait to be allowed.",
@@ -49,7 +53,10 @@ VERBS = {
 }
 INTERACTIVE = "interactive"
 """The verb of `ags --agent NAME`, which has no name there."""
-OURS = {"--debug": 0, "--config": 1, "-h": 0, "--help": 0, "-V": 0, "--version": 0}
+OURS = {
+    **dict.fromkeys(("--config", "--server"), 1),
+    **dict.fromkeys(("--debug", "-h", "--help", "-V", "--version"), 0),
+}
 """The options that come before a verb, and how many words follow each."""
 
 
@@ -63,6 +70,11 @@ class Verbs(click.Group):
         if cmd_name not in VERBS and cmd_name != INTERACTIVE:
             return None
         module = cmd_name.replace("-", "_")
+        if ctx.params.get("server") is not None:
+            from ags.cli import remote  # here, for those who have no server
+
+            remote.check(cmd_name)
+            module = f"remote.{module}"
         command = importlib.import_module(f"ags.cli.{module}").command
         assert isinstance(command, click.Command)
         return command
@@ -98,11 +110,17 @@ def named(arguments: Sequence[str]) -> list[str]:
     metavar="PATH",
     help="Use this settings file instead of ~/.config/ags/config.toml.",
 )
+@click.option(
+    "--server",
+    metavar="URL",
+    envvar="AGS_SERVER",
+    help="Have the server at this address do it, with the token in AGS_TOKEN. [env: AGS_SERVER]",
+)
 @click.option("--debug", is_flag=True, help="On an error, show where in AGS it came from.")
 @click.pass_context
-def cli(ctx: click.Context, config: Path | None, debug: bool) -> None:
+def cli(ctx: click.Context, config: Path | None, debug: bool, server: str | None) -> None:
     """Run AI coding agents, or any command, in a sandbox on your own machine."""
-    ctx.obj = invocation.read(os.environ, config=config, debug=debug)
+    ctx.obj = invocation.read(os.environ, config=config, debug=debug, server=server)
 
 
 def show(error: AgsError) -> None:

@@ -11,7 +11,9 @@ import sys
 import termios
 import tty
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Protocol
 
 from ags.cli.terminal import hear_out, in_foreground, read, write
 from ags.control import client
@@ -29,6 +31,16 @@ LEAVES = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
 @frozen
 class Detached:
     """The person left; the program goes on."""
+
+
+class Seen(Protocol):
+    """A terminal that can be looked at."""
+
+    async def read(self) -> bytes | Ended: ...
+
+    async def type(self, data: bytes) -> None: ...
+
+    def resize(self, size: Size) -> None: ...
 
 
 class DetachKey:
@@ -81,10 +93,26 @@ async def view(
     Closing the person's terminal, or a signal to end, detaches as well.
     `lasting` is a terminal that one can come back to.
     """
+    check_terminal(name)
+    opened = client.view(run_dir, request, size())
+    return await visit(opened, name=name, detach=detach, lasting=lasting)
+
+
+def check_terminal(name: str) -> None:
     if not (os.isatty(0) and os.isatty(1)):
         cause, hint = "input and output are not a terminal", "run this in a terminal"
         raise AgsError("show the terminal", subject=name, cause=cause, hint=hint)
-    async with client.view(run_dir, request, _size()) as seen:
+
+
+async def visit(
+    opened: AbstractAsyncContextManager[Seen],
+    *,
+    name: str,
+    detach: bytes = DETACH,
+    lasting: bool = True,
+) -> Detached | Ended:
+    """The same for a terminal from anywhere."""
+    async with opened as seen:
         outcome = await _Visit(seen, DetachKey(detach)).spend()
     if isinstance(outcome, Detached):
         with contextlib.suppress(OSError):
@@ -96,7 +124,7 @@ async def view(
 class _Visit:
     """The time between attaching and leaving."""
 
-    def __init__(self, seen: client.View, keys: DetachKey) -> None:
+    def __init__(self, seen: Seen, keys: DetachKey) -> None:
         self._seen = seen
         self._keys = keys
         self._screen = Screen()
@@ -147,7 +175,7 @@ class _Visit:
         loop = asyncio.get_running_loop()
         handlers: dict[signal.Signals, Callable[[], None]] = {
             **dict.fromkeys(LEAVES, self._told_to_leave.set),
-            signal.SIGWINCH: lambda: self._seen.resize(_size()),
+            signal.SIGWINCH: lambda: self._seen.resize(size()),
             signal.SIGTSTP: self._pause,
             signal.SIGCONT: self._go_on,
         }
@@ -173,7 +201,7 @@ class _Visit:
     def _go_on(self) -> None:
         if in_foreground(0):
             self._take()
-            self._seen.resize(_size())
+            self._seen.resize(size())
 
     async def _leave(self) -> None:
         try:
@@ -190,7 +218,7 @@ class _Visit:
                 termios.tcsetattr(0, termios.TCSANOW, self._before)
 
 
-def _size() -> Size:
+def size() -> Size:
     try:
         columns, rows = os.get_terminal_size(1)
     except OSError:

@@ -25,6 +25,8 @@ BENCHES = {
     "tunnel": "through the fence to an allowed host",
     "intercept": "through the fence to a host that is sent a secret",
     "log": "what one run can write to its log, and a reader can follow",
+    "fleet": "many runs at once under one server",
+    "diff": "a long diff in the page",
 }
 
 

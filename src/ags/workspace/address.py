@@ -110,8 +110,12 @@ def _of_folder(text: str, path: str, cwd: Path | None) -> Url:
         raise _unfit(text, "there are control characters in it")
     if cwd is None and not path.startswith("/"):
         raise _unfit(text, "it is no address, and no folder from the root on", hint)
-    folder = Path(os.path.realpath(path if cwd is None else cwd / path))
-    if not folder.is_dir():
+    try:
+        folder = Path(os.path.realpath(path if cwd is None else cwd / path))
+        there = folder.is_dir()
+    except OSError as error:  # a name too long, a folder that is not ours to look into
+        raise _unfit(text, (error.strerror or str(error)).lower()) from error
+    if not there:
         raise _unfit(text, "there is no such folder", hint)
     if folder.name == ".git":
         folder = folder.parent

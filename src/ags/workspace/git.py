@@ -180,7 +180,7 @@ async def effective(repository: Repository, home: Path) -> tuple[tuple[str, str,
     own = {"HOME": str(home), "GIT_DIR": str(repository.git_dir)}
     kept = {key: value for key, value in ENVIRONMENT.items() if not key.startswith("GIT_CONFIG_")}
     read = await _run(
-        (_program(), "-C", "/", "config", "--includes", "--null", "--show-scope", "--list"),
+        (program(), "-C", "/", "config", "--includes", "--null", "--show-scope", "--list"),
         env=kept | own,
         owner=repository.owner,
         check=False,
@@ -207,11 +207,11 @@ async def run(
     `HEAD` and the index can be read and the index written, but HEAD itself cannot be moved by
     this: move the branch that it names.
     """
-    with _view(repository) as view:
+    with viewed(repository) as view:
         given = _environment(repository, view) | {"GIT_ALLOW_PROTOCOL": ":".join(protocols)}
         start = repository.work_tree or Path("/")
         return await _run(
-            (_program(), "-C", str(start), *arguments),
+            (program(), "-C", str(start), *arguments),
             env=given | dict(env or {}),
             owner=repository.owner,
             stdin=stdin,
@@ -328,7 +328,7 @@ def _first_line(file: Path) -> str:
 
 
 @contextlib.contextmanager
-def _view(repository: Repository) -> Iterator[Path]:
+def viewed(repository: Repository) -> Iterator[Path]:
     """A git directory for one call, which leads to the repository's data but not its settings."""
     with temporary.folder("git", repository.owner) as view:
         with acting_as(repository.owner):
@@ -366,7 +366,7 @@ def as_environment(settings: Mapping[str, str]) -> dict[str, str]:
     return made
 
 
-def _program() -> str:
+def program() -> str:
     if (git := proc.find("git")) is None:
         raise AgsError("use git", cause="there is none", hint="install git 2.38 or newer")
     return git
@@ -375,7 +375,7 @@ def _program() -> str:
 async def _ask(folder: Path, owner: Owner, *arguments: str) -> proc.Result:
     """Git with discovery or on no repository at all: only for what runs nothing it could find."""
     return await _run(
-        (_program(), "-C", str(folder), *arguments),
+        (program(), "-C", str(folder), *arguments),
         env=ENVIRONMENT | as_environment(SETTINGS) | {"GIT_ALLOW_PROTOCOL": ""},
         owner=owner,
         check=False,

@@ -314,7 +314,7 @@ async def _run(
         if repository is None:
             await _call(words, environment, owner, progress)
         else:
-            with git._view(repository) as view:
+            with git.viewed(repository) as view:
                 await _call(words, environment | {"GIT_DIR": str(view)}, owner, progress)
     except ProcessError as error:
         raise _failed(what, url, error) from error
@@ -327,7 +327,7 @@ async def _call(
     progress: Progress,
 ) -> None:
     await proc.run(
-        (git._program(), "-C", "/", *words),
+        (git.program(), "-C", "/", *words),
         env=environment,
         timeout=MOST_SECONDS,
         user=owner,
@@ -353,7 +353,7 @@ async def _environment(url: Url, person: Person, owner: tuple[int, int] | None) 
 async def _ssh(environment: Mapping[str, str], owner: tuple[int, int] | None) -> dict[str, str]:
     """The person's own command, if they have one, does as it likes."""
     asked = await proc.run(
-        (git._program(), "-C", "/", "config", "--get", "core.sshCommand"),
+        (git.program(), "-C", "/", "config", "--get", "core.sshCommand"),
         env={**environment, "GIT_DIR": "/dev/null"},
         check=False,
         user=owner,

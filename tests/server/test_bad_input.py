@@ -22,7 +22,7 @@ from tests.server.shop import Shop, eventually, opened, problem
 RUN = "there"
 GOOD: dict[str, Any] = {
     "log_in": {"code": "abc"},
-    "add_project": {"url": "/no/such/folder", "client": "acme"},
+    "add_project": {"url": "/no/such/folder", "client": "acme", "link": False},
     "pull_project": {},
     "create_runs": {
         "project": "/no/such/folder",
@@ -47,6 +47,9 @@ GOOD: dict[str, Any] = {
     "apply_run": {"how": "merge", "into": "main", "expected": "0" * 40},
     "undo_run": {},
     "answer_ask": {"verdict": "for", "seconds": 60, "uses": 1},
+    "save_policy": {"text": "ask: true\n", "revision": "0" * 64},
+    "check_policy": {"text": "ask: true\n"},
+    "install_agent": {"version": "1.0.0"},
 }
 IDS = (
     *("..", ".", "...", "%2e%2e", "%2E%2e", "..%2f..%2fetc%2fpasswd", "%2fetc", "..%5c..", "\\"),

@@ -20,7 +20,7 @@ from ags.server.page import Page
 from ags.server.state import State
 
 PREFIX = "/api/v1"
-ROUTES = ("session", "health", "projects", "runs", "review", "files", "asks", "streams")
+ROUTES = ("session", "health", "projects", "runs", "review", "files", "asks", "streams", "settings")
 
 
 def build(state: State, ours: Ours, page: Page | None) -> ASGIApp:

@@ -112,6 +112,9 @@ class Stream:
     def _system(self, fields: Mapping[str, Any]) -> Iterator[str]:
         text = one_line(_words(fields.get("text")))
         subject = f" ({one_line(_words(fields['subject']))})" if fields.get("subject") else ""
+        if told := fields.get("told"):
+            yield from (self._paint(f"> {line}", "bold") for line in _words(told).split("\n"))
+            return
         error = fields.get("error")
         if isinstance(error, Mapping):
             yield self._paint(f"── {text}{subject}", "red")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ags import review
+from ags import logtext, review
 from ags.errors import AgsError, Missing
 from tests.faults.workshop import Workshop
 
@@ -76,3 +76,11 @@ def test_a_restart_forgets_the_turns(workshop: Workshop) -> None:
     run = workshop.ended(workshop.does(workshop.engine().restart("try")))
     assert (run.turn, run.turns, run.said) == (0, (), None)
     assert workshop.files(run) == {"a": "one", "b": "x"}
+
+
+def test_what_it_was_told_is_in_its_log(workshop: Workshop) -> None:
+    told(workshop)
+    log = workshop.events(workshop.engine().find("try"))
+    (said,) = [event.fields["told"] for event in log if "told" in event.fields]
+    assert said == SECOND
+    assert f"> {SECOND}" in list(logtext.lines(log))

@@ -118,6 +118,8 @@ class Supervisor:
             where = ground(place)
             if not self._held.run.turn:
                 await where.create()
+            else:
+                self._log.write("system", text="told to go on", told=self._held.run.wanted)
             self.reached("created")
             program = agent(self._held.run.agent)
             request = await where.request(self._command(program))

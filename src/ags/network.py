@@ -19,7 +19,7 @@ from ags.egress.fence import Ask, Fence, Terms
 from ags.egress.hosts import HOST_NAME
 from ags.egress.inject import Lookup
 from ags.egress.link import Link
-from ags.egress.ports import PAGES, Ports, Spares
+from ags.egress.ports import Ports, Spares
 from ags.egress.server import Server
 from ags.errors import AgsError
 from ags.kernel import netns
@@ -46,12 +46,12 @@ class Network:
         secret: Lookup = lambda secret_id: None,
         ask: Ask | None = None,
         proxy: CompanyProxy | None = None,
-        pages: Callable[[], frozenset[int]] = lambda: PAGES,
+        ags_home: Path | None = None,
     ) -> None:
         """`extra` are further CAs of the person's, as PEM: trusted inside and by the fence."""
         self._system = _system_roots(environ)
         self._extra = extra
-        self._pages = pages
+        self._ags_home = ags_home
         self._authority = tls.Authority(run)
         self.fence = Fence(
             terms,
@@ -98,7 +98,7 @@ class Network:
         check_routes(sandbox.init)
         self._init = sandbox.init
         left = replace(opened, spares=opened.spares[CHECK_SPARES:])
-        self.ports = Ports(Spares(sandbox.init, left), opened, self._pages)
+        self.ports = Ports(Spares(sandbox.init, left), opened, self._ags_home)
 
     async def change(self, terms: Terms) -> None:
         """Another policy from now on, with listeners for the ports that are new in it."""

@@ -13,12 +13,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
-from ags.errors import AgsError
+from ags.errors import AgsError, Missing, Unfit
 from ags.frozen import frozen
 
 TAIL = 4096
 MOST_OUTPUT = 64 << 20
 MOST_COMPLAINT = 1 << 20
+MOST_ASIDE = 256 << 20
 SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin:/run/current-system/sw/bin"
 MINIMAL_ENVIRONMENT = {"PATH": SYSTEM_PATH, "LC_ALL": "C.UTF-8"}
 
@@ -234,41 +235,60 @@ def spawn(
     return Child(pid)
 
 
-async def aside(work: Callable[[], None]) -> None:
+async def aside(
+    work: Callable[[], bytes | None], *, timeout: float | None = None, most: int = MOST_ASIDE
+) -> bytes:
     """Have work that cannot pause done by a copy of this process, while others are served here.
 
-    Only for a process with one thread, and for work that leaves its result on the disk.
+    Only for a process with one thread. What it gives is handed over, up to `most` bytes.
     """
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         _work_aside(work, writing)
     os.close(writing)
+    child = Child(pid)
     try:
-        child = Child(pid)
-        said = await _read(reading, MOST_COMPLAINT, None)
-        code = await child.wait()
+        async with asyncio.timeout(timeout):
+            said = await _read(reading, most + 1, ("work aside",))
+            code = await child.wait()
+    except BaseException as error:
+        child.signal(signal.SIGKILL)
+        await child.wait()
+        if isinstance(error, TimeoutError):
+            raise AgsError("do that", cause=f"it was not done in {timeout:g} s") from None
+        raise
     finally:
         os.close(reading)
-    if said:
-        what, subject, cause, hint = json.loads(said)
-        raise AgsError(what, subject=subject, cause=cause, hint=hint)
-    if code != 0:
+    if said[:1] == _FAILED:
+        sort, what, subject, cause, hint = json.loads(said[1:])
+        raise _ERRORS.get(sort, AgsError)(what, subject=subject, cause=cause, hint=hint)
+    if code != 0 or said[:1] != _DONE:
         raise AgsError("finish what was begun", cause=f"the process that did it ended with {code}")
+    return said[1:]
 
 
-def _work_aside(work: Callable[[], None], writing: int) -> NoReturn:
+_DONE, _FAILED = b"+", b"-"
+_ERRORS = {"Missing": Missing, "Unfit": Unfit}
+
+
+def _work_aside(work: Callable[[], bytes | None], writing: int) -> NoReturn:
     code = 1
     try:
         # Locks of ours would otherwise last as long as this process.
         os.closerange(3, writing)
         os.closerange(writing + 1, os.sysconf("SC_OPEN_MAX"))
-        work()
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        made = work()
+        with open(writing, "wb", closefd=False) as out:
+            out.write(_DONE + (made or b""))
         code = 0
     except (AgsError, OSError) as error:
         said = error if isinstance(error, AgsError) else AgsError("do that", cause=str(error))
-        words = (said.what, said.subject, said.cause, said.hint)
-        os.write(writing, json.dumps(words).encode()[: 1 << 16])
+        words = (type(said).__name__, said.what, said.subject, said.cause, said.hint)
+        os.write(writing, _FAILED + json.dumps(words).encode()[: 1 << 15])
     finally:
         os._exit(code)
 

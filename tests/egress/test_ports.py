@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from ags.egress import origins
 from ags.egress import ports as module
-from ags.egress.ports import LOOPBACK, PAGES, Ports, Published, Spares, of_pages
+from ags.egress.origins import PAGES
+from ags.egress.ports import LOOPBACK, Ports, Published, Spares
 from ags.errors import AgsError
 from ags.kernel.netns import Wanted
 from tests.attack.conftest import shared_bwrap
@@ -56,10 +58,12 @@ def root(shared_bwrap: str) -> Iterator[Seat]:
 
 
 @contextlib.asynccontextmanager
-async def working(box: Box, script: str, spares: int = 8) -> AsyncIterator[tuple[Scene, Ports]]:
+async def working(
+    box: Box, script: str, spares: int = 8, ags_home: Path | None = None
+) -> AsyncIterator[tuple[Scene, Ports]]:
     async with held(box, SERVER + script, Wanted((4433,), spares=spares)) as scene:
         await scene.go()
-        ports = Ports(Spares(scene.sandbox.init, scene.opened), scene.opened)
+        ports = Ports(Spares(scene.sandbox.init, scene.opened), scene.opened, ags_home)
         try:
             yield scene, ports
         finally:
@@ -188,12 +192,28 @@ def test_the_ports_of_our_own_page_are_given_to_no_sandbox(root: Seat) -> None:
     assert root.play(scene) == [sorted(PAGES), [False, False]]
 
 
-def test_the_ports_a_server_had_last_are_its_own(tmp_path: Path) -> None:
-    assert of_pages(tmp_path) == PAGES
-    (tmp_path / "server").mkdir()
-    (tmp_path / "server/web.lock").write_text('{"pid": 1, "url": "http://x", "port": 9090}')
-    (tmp_path / "server/api.lock").write_text("damaged")
-    assert of_pages(tmp_path) == PAGES | {9090}
+def test_what_was_ever_ours_is_never_an_agents(root: Seat, tmp_path: Path) -> None:
+    origins.note(tmp_path, "served", 5173)
+
+    async def scene(box: Box) -> object:
+        async with working(box, FOUR, ags_home=tmp_path) as (_, ports):
+            other = ports.publish(5173).host_port
+            return other, ports.publish(6000).host_port
+
+    other, same = root.play(scene)
+    assert other != 5173 and same == 6000
+    assert origins.agents(tmp_path) == {other, 6000}
+
+
+def test_who_had_which_port_is_kept(tmp_path: Path) -> None:
+    assert (origins.ours(tmp_path), origins.agents(tmp_path)) == (PAGES, frozenset())
+    for port in (9090, 9090, 9091):
+        origins.note(tmp_path, "served", port)
+    origins.note(tmp_path, "published", 5173)
+    assert origins.ours(tmp_path) == PAGES | {9090, 9091}
+    assert origins.agents(tmp_path) == {5173}
+    (tmp_path / "server/served").write_text("damaged\n7000\n")
+    assert origins.ours(tmp_path) == PAGES | {7000}
 
 
 def test_ports_that_cannot_be_meant_are_refused(root: Seat) -> None:

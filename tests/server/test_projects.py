@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -167,3 +168,14 @@ def test_a_folder_of_the_servers_own_machine_is_linked_and_nothing_is_cloned(
     assert cloned["id"] != told["id"]
     for far in ("https://git.example/x", "/nowhere"):
         shop.refused(422, "POST", "/projects", {"url": far, "link": True})
+
+
+def test_a_clone_that_hangs_can_be_taken_away(shop: Shop) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/x.git"
+        told = shop.told("POST", "/projects", {"url": url}, 201)
+        path = f"/projects/{told['id']}"
+        with silent.accept()[0]:  # git is there, and waits
+            shop.refused(409, "DELETE", path)
+            assert shop.server.call("DELETE", f"{path}?force=true").status == 204
+        shop.refused(404, "GET", path)

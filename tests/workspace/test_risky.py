@@ -263,7 +263,7 @@ def test_no_text_raises(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["eyJ", "a://", "password", "token=a", "-----BEGIN ", "x:y@", "_1"]
+    "unit", ["eyJ", "-eyJ", "-sk-", "a://", "password", "token=a", "-----BEGIN ", "x:y@", "_1"]
 )
 def test_no_text_keeps_us_busy(unit: str) -> None:
     start = time.process_time()

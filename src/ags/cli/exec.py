@@ -132,7 +132,6 @@ async def _fenced(
     from ags import clients, secrets
     from ags.egress import company, indexes, layers, tools
     from ags.egress.fence import Terms
-    from ags.egress.ports import of_pages
     from ags.egress.wiring import wire
     from ags.network import Network, extra_roots
 
@@ -162,7 +161,7 @@ async def _fenced(
         record=Refusals().record,
         secret=wiring.lookup,
         proxy=proxy,
-        pages=lambda: of_pages(invocation.ags_home),
+        ags_home=invocation.ags_home,
     )
     learnt = await indexes.learn(network.fence, found.indexes)
     network.fence.terms = replace(terms, policy=indexes.extended(found.policy, learnt))

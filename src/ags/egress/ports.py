@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
-import json
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
-from ags.egress import relay
+from ags.egress import origins, relay
 from ags.egress.link import Link
 from ags.egress.relay import Budget
 from ags.errors import AgsError
@@ -18,7 +15,6 @@ from ags.frozen import frozen
 from ags.kernel import netns
 from ags.kernel.netns import DNS, PROXY, Opened, Wanted
 
-PAGES = frozenset({8000, 8080})
 LOOPBACK = "127.0.0.1"
 LOWEST, HIGHEST = 1024, 65535
 MOST_PORTS = 32
@@ -93,10 +89,10 @@ class Ports:
         self,
         spares: Spares,
         opened: Opened,
-        pages: Callable[[], frozenset[int]] = lambda: PAGES,
+        ags_home: Path | None = None,
     ) -> None:
-        """`opened` has the ports that are the fence's own, `pages` tells those of AGS's server."""
-        self._pages = pages
+        """`opened` has the ports that are the fence's own; `ags_home` knows who had which port."""
+        self._ags_home = ags_home
         self._spares = spares
         own = {listener.getsockname()[1] for listener in opened.listeners}
         self._own = frozenset(own | {DNS, PROXY})
@@ -121,11 +117,22 @@ class Ports:
             raise _refusal(port, f"it is at {LOOPBACK}:{known.host_port} already")
         if len(self._published) >= MOST_PORTS:
             raise _refusal(port, f"{MOST_PORTS} ports of this run are published already")
-        listener = _listen(port, host_port, self._pages())
+        listener = self._listening(port, host_port)
         made = Published(port, listener.getsockname()[1])
         self._published[port] = made
         self._accepting.append(asyncio.create_task(self._accept(listener, port)))
         return made
+
+    def _listening(self, port: int, host_port: int) -> socket.socket:
+        if self._ags_home is None:
+            return _listen(port, host_port, origins.PAGES)
+        listener = _listen(port, host_port, origins.ours(self._ags_home))
+        try:
+            origins.note(self._ags_home, "published", listener.getsockname()[1])
+        except OSError as error:
+            listener.close()
+            raise _refusal(port, (error.strerror or str(error)).lower()) from error
+        return listener
 
     async def close(self) -> None:
         """Every connection ends with it."""
@@ -202,15 +209,6 @@ async def _connected(made: socket.socket, place: tuple[str, int]) -> bool:
     return done
 
 
-def of_pages(ags_home: Path) -> frozenset[int]:
-    """The usual ports of AGS's server and page, and those that it had last."""
-    found = set(PAGES)
-    for name in ("api", "web"):
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            found.add(int(json.loads((ags_home / f"server/{name}.lock").read_bytes())["port"]))
-    return frozenset(found)
-
-
 def _listen(port: int, host_port: int, pages: frozenset[int]) -> socket.socket:
     if host_port in pages:
         # What a browser keeps for the page, its token too, it gives to whoever listens there.
@@ -221,6 +219,8 @@ def _listen(port: int, host_port: int, pages: frozenset[int]) -> socket.socket:
         try:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind((LOOPBACK, tried))
+            if made.getsockname()[1] in pages:
+                return _listen(port, 0, pages)
             made.listen(BACKLOG)
             return made
         except OSError as error:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from ags import proc
 from ags.engine import Engine
 from ags.errors import AgsError
 from ags.frozen import frozen
@@ -119,7 +121,7 @@ async def remove(engine: Engine, project_id: str, *, force: bool = False) -> Non
             os.rename(gone, place)
             _check_idle(engine, project)
             _check_unused(engine, project)
-        shutil.rmtree(gone, ignore_errors=True)
+        await proc.aside(partial(shutil.rmtree, gone, ignore_errors=True))
 
 
 def _check_idle(engine: Engine, project: Project) -> None:

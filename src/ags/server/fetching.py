@@ -34,6 +34,7 @@ class Fetching:
     def __init__(self, state: State) -> None:
         self._state = state
         self._progress: dict[str, Progress] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._heads: dict[str, tuple[int, str]] = {}
 
     def clone(self, adding: Adding) -> None:
@@ -58,7 +59,19 @@ class Fetching:
         self._progress[id_] = Progress()
         task = asyncio.create_task(self._followed(id_, work, what))
         self._state.tasks.add(task)
+        self._tasks[id_] = task
         task.add_done_callback(self._state.tasks.discard)
+
+    async def cancel(self, id_: str) -> bool:
+        """End a clone or pull that nobody wants to wait for any more; whether there was one here.
+
+        A clone leaves nothing behind then.
+        """
+        if (task := self._tasks.get(id_)) is None:
+            return False
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return True
 
     async def _followed(self, id_: str, work: Coroutine[Any, Any, object], what: str) -> None:
         log = self._state.log
@@ -71,6 +84,7 @@ class Fetching:
             log.failure(error, f"{what} {id_}")
         finally:
             self._progress.pop(id_, None)
+            self._tasks.pop(id_, None)
             with contextlib.suppress(AgsError):
                 self.tell(projects.get(self._state.ags_home, id_))
 

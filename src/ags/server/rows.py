@@ -8,6 +8,9 @@ from ags.runs import Moment, Run
 from ags.store import Summary
 from ags.text import utf8
 
+MOST_GOAL = 500
+"""Characters of it in a list, which may have many; a run that is asked for by itself has it all."""
+
 
 def row(summary: Summary, project_id: str | None = None) -> dict[str, Any]:
     """`project_id` is the project's, where it is one that we know."""
@@ -15,7 +18,7 @@ def row(summary: Summary, project_id: str | None = None) -> dict[str, Any]:
         "id": summary.id,
         "name": summary.name,
         "agent": utf8(summary.agent),
-        "goal": utf8(summary.goal),
+        "goal": _cut(utf8(summary.goal)),
         "mode": summary.mode,
         "client": utf8(summary.client),
         "group": utf8(summary.group),
@@ -35,6 +38,10 @@ def row(summary: Summary, project_id: str | None = None) -> dict[str, Any]:
         "deletions": summary.deletions,
         "applied": summary.applied,
     }
+
+
+def _cut(goal: str) -> str:
+    return goal if len(goal) <= MOST_GOAL else f"{goal[: MOST_GOAL - 1]}…"
 
 
 def row_of(run: Run, project_id: str | None = None) -> dict[str, Any]:

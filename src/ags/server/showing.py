@@ -36,6 +36,7 @@ def shown(state: State, run: Run) -> dict[str, Any]:
     order, result, limits = run.order, run.result, run.limits
     project = projects.find_by_folder(state.ags_home, run.project, order.client)
     more = {
+        "goal": run.goal,
         "model": order.model,
         "base": run.base,
         "workspace": None if run.workspace is None else str(run.workspace),

@@ -19,6 +19,7 @@ from ags.store import Store
 if TYPE_CHECKING:
     from ags.server.board import Board
 
+MOST_ASIDE = 2
 MOST_NOTES = 1000
 """Remembered as told. Beyond, they are told again."""
 
@@ -39,6 +40,8 @@ class State:
         self.metrics = Metrics()
         self.keys = Keys(ags_home)
         self.checkup = Checkup(environ, home, ags_home, self.store)
+        self.aside = asyncio.Semaphore(MOST_ASIDE)
+        """For work that a copy of this process does."""
         self.tasks: set[asyncio.Task[Any]] = set()
         """What goes on without a request. It is cancelled when the server ends."""
         self._told: set[str] = set()

@@ -20,7 +20,6 @@ from ags.egress.company import CompanyProxy
 from ags.egress.fence import Terms
 from ags.egress.layers import Whole
 from ags.egress.policy import Policy
-from ags.egress.ports import of_pages
 from ags.egress.wiring import AGENT_KEYS, FOLDER, Wiring, renewed, wire
 from ags.errors import AgsError
 from ags.events import Writer
@@ -111,7 +110,7 @@ class Fencing:
             secret=lambda secret_id: self._wiring.lookup(secret_id),
             ask=self._asks.ask,
             proxy=proxy,
-            pages=lambda: of_pages(site.ags_home),
+            ags_home=site.ags_home,
         )
 
     @classmethod

@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 from typing import Literal, TypeAlias
 
 from ags.workspace.diff import FileChange
-from ags.workspace.leaks import leak
+from ags.workspace.leaks import Leaks
 
 Sort: TypeAlias = Literal["runs", "steers", "leads-out", "hidden", "secret", "unseen"]
 Contents: TypeAlias = Mapping[str, tuple[bytes | None, bytes | None]]
@@ -292,8 +292,10 @@ _REORDERING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 def _lines(file: FileChange) -> Iterator[Risk]:
     found = 0
-    for number, text in file.added_lines():
-        if what := leak(text):
+    added = list(file.added_lines())
+    leaks = Leaks("\n".join(text for _, text in added))
+    for number, text in added:
+        if what := leaks.of(text):
             yield Risk(file.path, "secret", f"this looks like {what}", number)
         elif _REORDERING.search(text):
             yield Risk(

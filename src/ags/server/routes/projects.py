@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Response
 
 from ags import clients, projects
-from ags.errors import AgsError, Unfit
+from ags.errors import AgsError, Missing, Unfit
 from ags.projects import Project
 from ags.server import problems, schema
 from ags.server.fetching import Fetching, fetching_of, meant
@@ -98,9 +99,11 @@ async def show_project(ags: Server, work: Work, project: schema.ProjectId) -> di
     responses=problems.documented(404, 409, 422),
 )
 async def remove_project(
-    ags: Server, project: schema.ProjectId, force: schema.Force = False
+    ags: Server, work: Work, project: schema.ProjectId, force: schema.Force = False
 ) -> Response:
-    await projects.remove(ags.engine(), project, force=force)
+    begun = force and await work.cancel(project)
+    with contextlib.suppress(Missing) if begun else contextlib.nullcontext():
+        await projects.remove(ags.engine(), project, force=force)
     ags.board.project_gone(project)
     return Response(status_code=204)
 

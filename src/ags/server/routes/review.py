@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import IO, Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import StreamingResponse
 
-from ags import review
+from ags import proc, review
+from ags.engine import Engine
 from ags.errors import Missing
 from ags.server import problems, schema, showing
 from ags.server.state import State, state_of
@@ -19,6 +22,8 @@ Server = Annotated[State, Depends(state_of)]
 
 PATCH = "text/x-diff"
 CHUNK = 1 << 18
+LONGEST = 120.0
+"""Seconds to look through a diff."""
 
 
 @router.get(
@@ -35,11 +40,20 @@ async def diff_run(
     since: Annotated[int | None, Query(ge=0, le=100_000)] = None,
 ) -> Response:
     """`since` a turn of the run's: only what it did after the end of that one."""
-    spaces = whitespace == "show"
-    found = (await review.review(ags.engine(), run, since=since, spaces=spaces)).to_json()
+    engine = ags.engine()
+    await engine.gather(run)
+    shown = partial(_diff, engine, run, since, whitespace == "show")
+    async with ags.aside:
+        # What an agent made may take long to look through, and nobody else shall wait for it.
+        found = await proc.aside(shown, timeout=LONGEST)
+    # Of our own making, so it is not checked line by line.
+    return Response(found, media_type="application/json")
+
+
+def _diff(engine: Engine, run: str, since: int | None, spaces: bool) -> bytes:
+    found = asyncio.run(review.review(engine, run, since=since, spaces=spaces)).to_json()
     found["risks"] = schema.clean(found["risks"])
-    # It may be long, and is of our own making: not checked line by line.
-    return Response(json.dumps(found).encode(), media_type="application/json")
+    return json.dumps(found).encode()
 
 
 @router.get(

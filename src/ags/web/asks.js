@@ -1,0 +1,200 @@
+// @ts-check
+// What runs wait to be allowed, wherever the person is. It takes no focus, and nothing moves under a finger.
+import { effect, signal } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { call, problemOf } from "./api.js";
+import { useKeys } from "./keys.js";
+import { asks, failed, go, prefs, route, toast } from "./store.js";
+import { Button, count, html } from "./ui.js";
+
+/** @typedef {import("./store.js").Ask} Ask */
+/** @typedef {{key: string, label: string, done: string, kind: "plain"|"primary"|"danger", body: Record<string, unknown>}} Answer */
+
+/** @type {Answer[]} */
+const ANSWERS = [
+  { key: "1", label: "Once", done: "Allowed once", kind: "plain", body: { verdict: "once" } },
+  { key: "2", label: "An hour", done: "Allowed for an hour", kind: "plain", body: { verdict: "for", seconds: 3600 } },
+  { key: "3", label: "Always", done: "Allowed, and added to the policy", kind: "plain", body: { verdict: "always" } },
+  { key: "0", label: "Deny", done: "Denied", kind: "danger", body: { verdict: "deny" } },
+];
+const SHOWN = 3;
+// What was meant for an ask that stood here a moment ago must not answer this one.
+const GUARD = 700;
+const SCHEMES = /** @type {Record<string, [string, number]>} */ ({ tls: ["https", 443], http: ["http", 80] });
+
+/** @param {Ask} ask */
+const keyOf = (ask) => `${ask.run_id} ${ask.id}`;
+
+/** What is asked for, in full: what is cut off cannot be judged. @param {Ask} ask */
+export function wanted(ask) {
+  const [scheme, usual] = SCHEMES[ask.scheme] || ["tcp", 0];
+  const port = ask.port === usual ? "" : `:${ask.port}`;
+  const host = String(ask.host).includes(":") ? `[${ask.host}]` : ask.host;
+  return `${ask.method ? `${ask.method} ` : ""}${scheme}://${host}${port}${ask.path || ""}`;
+}
+
+// What is shown is in the order in which it came. Deadlines are by this browser's clock.
+
+const waiting = signal(/** @type {Ask[]} */ ([]));
+const answered = signal(/** @type {Set<string>} */ (new Set()));
+const folded = signal(false);
+/** @type {Map<string, number>} */
+const deadlines = new Map();
+let known = /** @type {Set<string> | null} */ (null);
+
+effect(() => {
+  const there = new Map(asks.value.map((ask) => [keyOf(ask), ask]));
+  const stay = waiting.peek().filter((ask) => there.has(keyOf(ask)));
+  const before = new Set(stay.map(keyOf));
+  const came = asks.value.filter((ask) => !before.has(keyOf(ask)));
+  for (const key of deadlines.keys()) if (!there.has(key)) deadlines.delete(key);
+  answered.value = new Set([...answered.peek()].filter((key) => there.has(key)));
+  waiting.value = [...stay.map((ask) => there.get(keyOf(ask)) || ask), ...came];
+  if (came.length) arrived(came);
+  known = new Set(there.keys());
+});
+
+/** @param {Ask[]} came */
+function arrived(came) {
+  for (const ask of came) deadlines.set(keyOf(ask), Date.now() + Number(ask.left || 0) * 1000);
+  refresh();
+  const fresh = came.filter((ask) => !known?.has(keyOf(ask)));
+  if (!fresh.length) return;
+  if (prefs.sound.peek()) sound();
+  if (prefs.notify.peek()) fresh.forEach(notify);
+}
+
+/** The board tells of an ask when it comes, and not how long it has waited since. */
+async function refresh() {
+  const { items } = await call("GET", "/asks").catch(() => ({ items: [] }));
+  const now = Date.now();
+  for (const ask of waiting.peek()) {
+    const found = items.find((/** @type {Ask} */ each) => each.run === ask.run && each.id === ask.id);
+    if (found) deadlines.set(keyOf(ask), now + Number(found.left || 0) * 1000);
+  }
+}
+
+/** @type {AudioContext | null} */
+let audio = null;
+
+/** Two short notes, made here: there is no file to fetch. */
+function sound() {
+  audio ||= new AudioContext();
+  for (const [index, pitch] of [660, 880].entries()) {
+    const start = audio.currentTime + index * 0.14;
+    const tone = audio.createOscillator(), loudness = audio.createGain();
+    tone.frequency.value = pitch;
+    loudness.gain.setValueAtTime(0.12, start);
+    loudness.gain.exponentialRampToValueAtTime(0.001, start + 0.13);
+    tone.connect(loudness).connect(audio.destination);
+    tone.start(start);
+    tone.stop(start + 0.14);
+  }
+}
+
+/** @param {Ask} ask */
+function notify(ask) {
+  if (!("Notification" in window) || Notification.permission !== "granted" || !document.hidden) return;
+  const made = new Notification(`${ask.run} asks`, { body: wanted(ask), tag: keyOf(ask) });
+  made.onclick = () => {
+    window.focus();
+    go(`/run/${ask.run}`);
+    made.close();
+  };
+}
+
+/** @param {Ask} ask @param {Answer} answer */
+async function give(ask, answer) {
+  const key = keyOf(ask);
+  if (answered.value.has(key)) return;
+  answered.value = new Set([...answered.value, key]);
+  try {
+    await call("POST", `/runs/${ask.run}/asks/${ask.id}`, answer.body);
+    toast(answer.done, { kind: "done", detail: `${ask.run}: ${wanted(ask)}`, seconds: 4 });
+  } catch (error) {
+    failed(error);
+    // One that is gone was answered elsewhere, or waited too long: the board will say so.
+    if (problemOf(error).status !== 404) {
+      answered.value = new Set([...answered.value].filter((each) => each !== key));
+    }
+  }
+}
+
+export function Asks() {
+  const open = waiting.value.filter((ask) => !answered.value.has(keyOf(ask)));
+  if (!open.length) return null;
+  return html`<${Held} open=${open} />`;
+}
+
+/** @param {{open: Ask[]}} props */
+function Held({ open }) {
+  const front = open[0];
+  const shown = open.slice(0, SHOWN);
+  const places = shown.map(keyOf).join("\n");
+  const since = useRef(0);
+  useEffect(() => void (since.current = Date.now()), [places, folded.value]);
+  const settled = (/** @type {Ask} */ ask, /** @type {Answer} */ answer) => {
+    if (Date.now() - since.current > GUARD) give(ask, answer);
+  };
+  const byKey = (/** @type {Answer} */ answer) => folded.value || settled(front, answer);
+  useKeys([
+    ...ANSWERS.map((answer) => ({ key: answer.key, label: answer.key === "0" ? "Deny" : `Allow: ${answer.label.toLowerCase()}`, group: "What is asked", run: () => byKey(answer) })),
+    { key: "9", label: "Hide or show what is asked", group: "What is asked", run: () => (folded.value = !folded.value) },
+  ]);
+  const said = html`<p class="hidden" role="status">${front.run} asks: ${wanted(front)}. 1 allows it once, 2 for an hour, 3 always, 0 denies it.</p>`;
+  if (folded.value) {
+    return html`<section class="asks folded" aria-label="What runs ask">${said}
+      <${Button} hotkey="9" onClick=${() => (folded.value = false)}>${count(open.length, "ask")} waiting<//></section>`;
+  }
+  return html`<section class="asks" aria-label="What runs ask">${said}
+    ${shown.map((ask, index) => html`<${Card} key=${keyOf(ask)} ask=${ask} isFront=${index === 0} onAnswer=${settled} />`)}
+    <footer>
+      <span class="faint">${open.length > SHOWN ? `${open.length - SHOWN} more behind these` : ""}</span>
+      <span class="grow"></span><${Notices} />
+      <${Button} kind="quiet" hotkey="9" onClick=${() => (folded.value = true)}>Hide<//>
+    </footer>
+  </section>`;
+}
+
+/** @param {{ask: Ask, isFront: boolean, onAnswer: (ask: Ask, answer: Answer) => void}} props */
+function Card({ ask, isFront, onAnswer }) {
+  const here = route.value.view === "run" && route.value.name === ask.run;
+  return html`<article class=${isFront ? "ask front" : "ask"} aria-label=${`${ask.run} asks`}>
+    <header>${here ? html`<b>${ask.run}</b>` : html`<a href=${`/run/${ask.run}`}>${ask.run}</a>`} asks for
+      <span class="grow"></span><${Left} ask=${ask} /></header>
+    <p class="wanted"><bdi>${wanted(ask)}</bdi></p>
+    <p class="faint rule">always adds <bdi><code>${String(ask.rule ?? "")}</code></bdi>${ask.waiting > 1 && ` · ${ask.waiting} connections wait`}</p>
+    <div class="answers">${ANSWERS.map((answer) => html`<${Button} kind=${answer.kind} hotkey=${isFront ? answer.key : undefined}
+      onClick=${() => onAnswer(ask, answer)}
+      label=${`${answer.key === "0" ? "Deny" : `Allow ${answer.label.toLowerCase()}`}: ${wanted(ask)}`}>${answer.label}<//>`)}</div>
+  </article>`;
+}
+
+/** @param {{ask: Ask}} props */
+function Left({ ask }) {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  const seconds = Math.max(0, Math.round(((deadlines.get(keyOf(ask)) ?? now) - now) / 1000));
+  return html`<span class=${seconds < 20 ? "left soon" : "left faint"} title="Then it is refused">${seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} min`} left</span>`;
+}
+
+/** Sound and notification by choice. */
+export function Notices() {
+  const flipNotify = async () => {
+    const wish = !prefs.notify.value;
+    const may = !wish || ("Notification" in window && (await Notification.requestPermission()) === "granted");
+    if (may) prefs.notify.value = wish;
+    else toast("This browser does not let the page notify you", { hint: "allow notifications for this address in its settings" });
+  };
+  const flipSound = () => {
+    prefs.sound.value = !prefs.sound.value;
+    if (prefs.sound.value) sound();
+  };
+  return html`<span class="notices" role="group" aria-label="When a run asks">
+    <${Button} kind="quiet" pressed=${prefs.sound.value} onClick=${flipSound} title="A sound when a run asks">Sound ${prefs.sound.value ? "on" : "off"}<//>
+    <${Button} kind="quiet" pressed=${prefs.notify.value} onClick=${flipNotify} title="A notification when a run asks and this tab is hidden">Notify ${prefs.notify.value ? "on" : "off"}<//>
+  </span>`;
+}

@@ -1,0 +1,82 @@
+// @ts-check
+// One listener for all keys. A later binding of the same key goes before an earlier one.
+import { signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+
+/**
+ * @typedef {object} Binding
+ * @property {string} key  as in "a", "?", "Enter", "Ctrl+Enter", or "g p" for one after the other
+ * @property {string} label  what it does, for the list of keys
+ * @property {string} [group]
+ * @property {(event: KeyboardEvent) => unknown} run
+ * @property {boolean} [anywhere]  also while typing in a field
+ */
+
+const PATIENCE = 1200;
+
+/** All that is bound now, in the order of binding. */
+export const bindings = signal(/** @type {Binding[]} */ ([]));
+
+let first = "";
+let forget = 0;
+
+/** @param {Binding} binding @returns {() => void} */
+export function bind(binding) {
+  bindings.value = [...bindings.peek(), binding];
+  return () => (bindings.value = bindings.peek().filter((each) => each !== binding));
+}
+
+/** Bind while a component is shown. The functions may change from one rendering to the next. @param {Binding[]} list */
+export function useKeys(list) {
+  const latest = useRef(list);
+  latest.current = list;
+  const names = list.map(({ key, label }) => `${key} ${label}`).join("\n");
+  useEffect(() => {
+    const unbind = list.map((each, index) =>
+      bind({ ...each, run: (event) => latest.current[index]?.run(event) }),
+    );
+    return () => unbind.forEach((each) => each());
+  }, [names]);
+}
+
+/** @param {EventTarget | null} target */
+export function isField(target) {
+  if (!(target instanceof HTMLElement)) return false;
+  if (target instanceof HTMLInputElement) {
+    return !["checkbox", "radio", "button", "submit"].includes(target.type);
+  }
+  return ["TEXTAREA", "SELECT"].includes(target.tagName) || target.isContentEditable
+    || target.closest(".xterm") !== null;
+}
+
+/** @param {KeyboardEvent} event */
+function nameOf(event) {
+  const prefix = event.ctrlKey || event.metaKey ? "Ctrl+" : "";
+  return prefix + (event.key === " " ? "Space" : event.key);
+}
+
+/** @param {KeyboardEvent} event */
+function pressed(event) {
+  if (event.defaultPrevented || event.altKey || event.isComposing) return;
+  if (["Shift", "Control", "Meta"].includes(event.key)) return;
+  const typing = isField(event.target);
+  const name = nameOf(event);
+  // A button or link that has the focus takes these itself.
+  const taken = event.target instanceof Element && event.target.closest("button, a, summary, [role=menuitem]");
+  if (taken && (name === "Enter" || name === "Space")) return;
+  const inDialog = document.querySelector("dialog[open]") !== null;
+  const open = bindings.peek().filter((each) => (typing ? each.anywhere : !inDialog || each.anywhere));
+  const wanted = first ? `${first} ${name}` : name;
+  clearTimeout(forget);
+  first = "";
+  const found = open.findLast((each) => each.key === wanted);
+  if (found) {
+    event.preventDefault();
+    found.run(event);
+  } else if (open.some((each) => each.key.startsWith(`${name} `))) {
+    first = name;
+    forget = window.setTimeout(() => (first = ""), PATIENCE);
+  }
+}
+
+document.addEventListener("keydown", pressed);

@@ -1,0 +1,338 @@
+// @ts-check
+/** What one review knows and what can be done in it. */
+
+import { batch, computed, effect, signal } from "@preact/signals";
+
+import { call, problemOf } from "../api.js";
+import { draft, failed } from "../store.js";
+import { contentId, endsInReturn, unitOf } from "./cells.js";
+import { formatDraft, numbered, parseDraft, placed, surroundings } from "./comments.js";
+
+/** @typedef {import("./cells.js").Diff} Diff */
+/** @typedef {import("./cells.js").FileChange} FileChange */
+/** @typedef {import("./cells.js").Side} Side */
+/** @typedef {import("./comments.js").Comment} Comment */
+/** @typedef {import("./comments.js").Placed} Placed */
+/** @typedef {import("./comments.js").Editing} Editing */
+/** @typedef {import("./rows.js").Opened} Opened */
+/** @typedef {{path: string, side: Side, anchor: number, head: number}} Selection From where it began to where it is. */
+/** @typedef {{turn: number, commit: string, said: string}} Turn */
+/**
+ * @typedef {object} Run What is asked of a run here.
+ * @property {string} id
+ * @property {string} name
+ * @property {string} state
+ * @property {string | null} project_id
+ * @property {string | null} branch
+ * @property {number} turn
+ * @property {number | null} ended
+ * @property {string[]} left
+ * @property {{commit: string} | null} result
+ * @property {Turn[]} [turns]
+ * @property {{how: string, target: string, at: number, undone: number | null}[]} applied
+ */
+
+/** @type {Placed[]} */
+const NOTHING = [];
+const AROUND = 3;
+
+export class Reviewing {
+  /** @param {string} name */
+  constructor(name) {
+    this.name = name;
+    this.run = signal(/** @type {Run | null} */ (null));
+    this.diff = signal(/** @type {Diff | null} */ (null));
+    this.problem = signal(/** @type {import("../api.js").Problem | null} */ (null));
+    this.loading = signal(false);
+    this.comments = signal(/** @type {Comment[]} */ ([]));
+    this.editing = signal(/** @type {Editing | null} */ (null));
+    this.selection = signal(/** @type {Selection | null} */ (null));
+    /** The file at the top of the view. */
+    this.current = signal(/** @type {FileChange | null} */ (null));
+    this.folds = signal(/** @type {Map<string, boolean>} */ (new Map()));
+    this.opened = signal(/** @type {Map<string, Opened>} */ (new Map()));
+    this.viewedText = signal(signal(""));
+    /** @type {Map<string, Promise<Opened | null>>} */
+    this.reading = new Map();
+    this.asked = 0;
+    /** Whether the diff that is shown is less than all of the run's work. */
+    this.isPart = false;
+    /** Takes the offer to undo away. @type {(() => void) | null} */
+    this.settled = null;
+
+    this.viewed = computed(() => viewedOf(this.viewedText.value.value, this.diff.value?.files ?? []));
+    this.places = computed(() => this.placesNow());
+    this.risks = computed(() => Map.groupBy(this.diff.value?.risks ?? [], (risk) => risk.path));
+    this.waiting = computed(() => this.comments.value.filter((comment) => comment.sent === null));
+  }
+
+  get text() {
+    return draft(`comment.${this.run.value?.id}`);
+  }
+
+  get overall() {
+    return draft(`overall.${this.run.value?.id}`);
+  }
+
+  /** What was written before, and from now on kept. @param {Run} run */
+  restore(run) {
+    const stored = draft(`review.${run.id}`);
+    const { comments, editing } = parseDraft(stored.value);
+    batch(() => {
+      this.comments.value = comments;
+      this.editing.value = editing;
+      this.viewedText.value = draft(`viewed.${run.id}`);
+    });
+    this.stop = effect(() => {
+      stored.value = formatDraft({ comments: this.comments.value, editing: this.editing.value });
+    });
+  }
+
+  close() {
+    this.stop?.();
+  }
+
+  /** @param {string} since @param {string} whitespace */
+  async load(since, whitespace) {
+    const asked = ++this.asked;
+    this.loading.value = true;
+    try {
+      const query = new URLSearchParams({ whitespace, ...(since && { since }) });
+      const [run, diff] = await Promise.all([
+        call("GET", `/runs/${this.name}`),
+        call("GET", `/runs/${this.name}/diff?${query}`),
+      ]);
+      if (asked !== this.asked) return;
+      if (!this.run.value) this.restore(run);
+      this.isPart = since !== "" || whitespace === "ignore";
+      batch(() => this.take(run, diff));
+      this.findAgain();
+    } catch (error) {
+      if (asked === this.asked) this.problem.value = problemOf(error);
+    } finally {
+      if (asked === this.asked) this.loading.value = false;
+    }
+  }
+
+  /** @param {Run} run @param {Diff} diff */
+  take(run, diff) {
+    if (this.diff.value?.new !== diff.new || this.diff.value.old !== diff.old) {
+      this.opened.value = new Map();
+      this.reading.clear();
+    }
+    this.run.value = run;
+    this.diff.value = diff;
+    this.problem.value = null;
+  }
+
+  async refresh() {
+    try {
+      this.run.value = await call("GET", `/runs/${this.name}`);
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  // Files
+
+  /** @param {string} path */
+  file(path) {
+    return this.diff.value?.files.find((file) => file.path === path);
+  }
+
+  /** @param {FileChange} file */
+  isFolded(file) {
+    return this.folds.value.get(file.path) ?? this.viewed.value.has(file.path);
+  }
+
+  /** @param {FileChange} file @param {boolean} folded */
+  fold(file, folded) {
+    this.folds.value = new Map(this.folds.value).set(file.path, folded);
+  }
+
+  /** @param {FileChange} file */
+  toggleViewed(file) {
+    const stored = this.viewedText.value;
+    const marks = parsed(stored.value);
+    const isViewed = this.viewed.value.has(file.path);
+    if (isViewed) delete marks[file.path];
+    else marks[file.path] = contentId(file);
+    batch(() => {
+      stored.value = Object.keys(marks).length ? JSON.stringify(marks) : "";
+      this.fold(file, !isViewed);
+    });
+  }
+
+  /** All lines of a file as the run left it; null if that cannot be shown. @param {FileChange} file @returns {Promise<Opened | null>} */
+  whole(file) {
+    let reading = this.reading.get(file.path);
+    if (!reading) {
+      reading = this.read(file);
+      this.reading.set(file.path, reading);
+    }
+    return reading;
+  }
+
+  /** @param {FileChange} file @returns {Promise<Opened | null>} */
+  async read(file) {
+    const found = await call("GET", `/runs/${this.name}/files?at=result&path=${address(file)}`);
+    if (found.kind !== "file" || found.text === null || found.truncated) return null;
+    const lines = found.text.split("\n");
+    if (lines.at(-1) === "") lines.pop();
+    const unit = unitOf(file.path);
+    const returns = endsInReturn(file);
+    unit.lines = lines.map((/** @type {string} */ line) => (returns && line.endsWith("\r") ? line.slice(0, -1) : line));
+    const cells = unit.lines.map((text, at) => (
+      { kind: /** @type {const} */ ("context"), old: 0, new: at + 1, text, noNewline: false, unit, at, pair: null, row: null }
+    ));
+    return { cells, shown: [] };
+  }
+
+  /** Show lines beside those of the diff. @param {FileChange} file @param {number} from @param {number} to */
+  async open(file, from, to) {
+    try {
+      const whole = await this.whole(file);
+      if (!whole) throw new Error("the file is too large to show more of it here");
+      const before = this.opened.value.get(file.path)?.shown ?? [];
+      const shown = merged([...before, [from, Math.min(to, whole.cells.length)]]);
+      this.opened.value = new Map(this.opened.value).set(file.path, { cells: whole.cells, shown });
+    } catch (error) {
+      this.reading.delete(file.path);
+      failed(error);
+    }
+  }
+
+  // Comments
+
+  /** @returns {Map<string, Placed[]>} */
+  placesNow() {
+    const files = new Map((this.diff.value?.files ?? []).map((file) => [file.path, file]));
+    /** @type {Map<string, Placed[]>} */
+    const found = new Map();
+    for (const comment of this.comments.value) {
+      const file = files.get(comment.path);
+      const lines = file ? this.lines(file, comment.side) : new Map();
+      found.set(comment.path, [...(found.get(comment.path) ?? NOTHING), placed(comment, lines)]);
+    }
+    return found;
+  }
+
+  /** @param {FileChange} file @param {Side} side */
+  lines(file, side) {
+    const whole = this.opened.value.get(file.path);
+    return numbered(file, side, whole ? whole.cells.map((cell) => cell.text) : null);
+  }
+
+  /** Lines with a comment may be in the file still, and only not in the diff any more. */
+  async findAgain() {
+    for (const [path, places] of this.places.value) {
+      const file = this.file(path);
+      if (!file || file.kind === "deleted" || file.binary) continue;
+      for (const { comment, state } of places) {
+        if (state !== "outdated" || comment.side !== "new") continue;
+        const whole = await this.whole(file).catch(() => null);
+        if (!whole) continue;
+        const { line } = placed(comment, numbered(file, "new", whole.cells.map((cell) => cell.text)));
+        if (line) await this.open(file, line - comment.quoted.length + 1 - AROUND, line + AROUND);
+      }
+    }
+  }
+
+  /** Begin a comment on what is selected. */
+  write() {
+    const selection = this.selection.value;
+    if (!selection) return;
+    const [start, end] = [selection.anchor, selection.head].sort((one, other) => one - other);
+    const file = this.file(selection.path);
+    const editing = this.editing.value;
+    batch(() => {
+      if (file && this.isFolded(file)) this.fold(file, false);
+      if (editing?.id) this.text.value = "";
+      this.editing.value = { id: null, path: selection.path, side: selection.side, start, end };
+    });
+  }
+
+  /** @param {Placed} place */
+  rewrite({ comment, line }) {
+    const end = line || comment.end;
+    const start = end - comment.quoted.length + 1;
+    batch(() => {
+      this.text.value = comment.text;
+      this.editing.value = { id: comment.id, path: comment.path, side: comment.side, start, end };
+    });
+  }
+
+  save() {
+    const editing = this.editing.value;
+    const file = editing && this.file(editing.path);
+    const text = this.text.value.trim();
+    if (!editing || !text) return;
+    const { path, side, start, end } = editing;
+    const before = this.comments.value.find((comment) => comment.id === editing.id);
+    const around = file ? surroundings(this.lines(file, side), start, end) : { quoted: [], before: [], after: [] };
+    const made = before ? { ...before, text } : { id: newId(), path, side, start, end, ...around, text, sent: null };
+    batch(() => {
+      const others = this.comments.value.filter((comment) => comment.id !== made.id);
+      this.comments.value = [...others, made].sort(byPlace);
+      this.discard();
+    });
+  }
+
+  discard() {
+    batch(() => {
+      this.editing.value = null;
+      this.selection.value = null;
+      this.text.value = "";
+    });
+  }
+
+  /** @param {Comment} comment */
+  remove(comment) {
+    this.comments.value = this.comments.value.filter((each) => each !== comment);
+  }
+
+  /** @param {FileChange} file */
+  placesIn(file) {
+    return this.places.value.get(file.path) ?? NOTHING;
+  }
+}
+
+/** @param {string} text @returns {Record<string, string>} */
+function parsed(text) {
+  try {
+    return JSON.parse(text || "{}");
+  } catch {
+    return {};
+  }
+}
+
+/** Files whose content is still the one that was marked. @param {string} text @param {FileChange[]} files */
+function viewedOf(text, files) {
+  const marks = parsed(text);
+  return new Set(files.filter((file) => marks[file.path] === contentId(file)).map((file) => file.path));
+}
+
+/** A path for an address; where it is no text, by its bytes. @param {FileChange} file */
+function address(file) {
+  if (!file.path_base64) return encodeURIComponent(file.path);
+  return Array.from(atob(file.path_base64), (byte) => `%${byte.charCodeAt(0).toString(16).padStart(2, "0")}`).join("");
+}
+
+/** @param {import("./text.js").Range[]} ranges */
+function merged(ranges) {
+  /** @type {import("./text.js").Range[]} */
+  const made = [];
+  for (const [from, to] of ranges.toSorted((one, other) => one[0] - other[0])) {
+    const last = made.at(-1);
+    if (last && from <= last[1] + 1) last[1] = Math.max(last[1], to);
+    else made.push([from, to]);
+  }
+  return made;
+}
+
+const newId = () => crypto.getRandomValues(new Uint32Array(2)).join("-");
+
+/** @param {Comment} one @param {Comment} other */
+function byPlace(one, other) {
+  return one.path === other.path ? one.start - other.start : one.path < other.path ? -1 : 1;
+}

@@ -1,0 +1,168 @@
+// @ts-check
+/** Every request of a run: what was decided, by which rule, and how to allow what was refused. */
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { call, problemOf } from "../api.js";
+import { useKeys } from "../keys.js";
+import { asks, failed, go, isOver, toast } from "../store.js";
+import { Button, Confirm, Empty, html, Spinner, Trouble } from "../ui.js";
+import { address } from "./actions.js";
+import { Answers } from "./answers.js";
+import { allowAlways, couldAllow, ruleFor } from "./policy.js";
+import { reasonText } from "./reasons.js";
+import { Place, Rows } from "./rows.js";
+import { bytesText, clock, counted, oneLine, span, target } from "./text.js";
+
+/** @typedef {Record<string, any> & {number: number, allowed: boolean, host: string}} Request */
+
+const PAGE = 2000;
+const EVERY = 2000;
+const ROW = 30;
+
+/** @param {{run: any}} props */
+export function Network({ run }) {
+  const { requests, problem, all } = useRequests(run);
+  const [refusedOnly, setRefusedOnly] = useState(false);
+  const [words, setWords] = useState("");
+  const [chosen, setChosen] = useState(/** @type {Request | null} */ (null));
+  useKeys([{ key: "f", label: "Refused requests only", group: "Network", run: () => setRefusedOnly(!refusedOnly) }]);
+  const filter = `${refusedOnly} ${words}`;
+  const place = useMemo(() => new Place(), [filter, run.id]);
+  const shown = useMemo(() => requests.filter((each) => fits(each, refusedOnly, words)), [requests.length, filter]);
+  const waiting = asks.value.filter((each) => each.run_id === run.id);
+  if (problem && !requests.length) return html`<div class="tab-pad"><${Trouble} problem=${problem} /></div>`;
+  if (!all && !requests.length) return html`<div class="tab-pad"><${Spinner} label="Loading" /></div>`;
+  const refused = requests.filter((each) => each.allowed === false).length;
+  return html`<div class="tab-bar">
+      <span>${counted(requests.length, "request")}, ${counted(refused, "refused", "refused")}${!all && "…"}</span>
+      <span class="grow"></span>
+      <input type="search" class="network-filter" placeholder="Filter by host" aria-label="Filter by host" value=${words}
+        onInput=${(/** @type {Event} */ event) => setWords(/** @type {HTMLInputElement} */ (event.target).value)} />
+      <${Button} pressed=${refusedOnly} hotkey="f" onClick=${() => setRefusedOnly(!refusedOnly)}>Refused only<//>
+    </div>
+    ${waiting.length > 0 && html`<${Waiting} asks=${waiting} />`}
+    ${shown.length > 0 ? html`<${Rows} key=${filter} count=${shown.length} place=${place} label="Requests" kind="network"
+        estimate=${() => ROW} keyOf=${(/** @type {number} */ index) => shown[index].number}
+        row=${(/** @type {number} */ index) => html`<${One} request=${shown[index]} allow=${setChosen} />`} />`
+      : html`<${Nothing} run=${run} any=${requests.length > 0} />`}
+    ${chosen && html`<${Always} request=${chosen} run=${run} close=${() => setChosen(null)} />`}`;
+}
+
+/**
+ * All decisions so far, page by page; while it is at work, those that come.
+ * @param {any} run
+ */
+function useRequests(run) {
+  const kept = useRef({ of: run.id, items: /** @type {Request[]} */ ([]), last: 0 });
+  const [state, setState] = useState({ count: 0, problem: /** @type {any} */ (null), all: false });
+  if (kept.current.of !== run.id) kept.current = { of: run.id, items: [], last: 0 };
+  useEffect(() => {
+    const stop = new AbortController();
+    let timer = 0;
+    const read = async () => {
+      try {
+        const more = await readPages(run, kept.current, stop.signal, (count) => setState({ count, problem: null, all: false }));
+        setState({ count: more, problem: null, all: true });
+      } catch (error) {
+        if (stop.signal.aborted) return;
+        setState({ count: kept.current.items.length, problem: problemOf(error), all: true });
+      }
+      if (!stop.signal.aborted && !isOver(run)) timer = window.setTimeout(read, EVERY);
+    };
+    read();
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [run.id, run.state]);
+  return { requests: kept.current.items, problem: state.problem, all: state.all };
+}
+
+/**
+ * @param {any} run
+ * @param {{items: Request[], last: number}} kept
+ * @param {AbortSignal} signal
+ * @param {(count: number) => void} told
+ */
+async function readPages(run, kept, signal, told) {
+  for (;;) {
+    const found = await call("GET", `${address(run)}/egress?after=${kept.last}&limit=${PAGE}`, undefined, { signal });
+    kept.items.push(...found.items.filter((/** @type {Request} */ each) => typeof each.host === "string"));
+    kept.last = found.last;
+    if (found.items.length < PAGE) return kept.items.length;
+    told(kept.items.length);
+  }
+}
+
+/**
+ * @param {Request} request
+ * @param {boolean} refusedOnly
+ * @param {string} words
+ */
+function fits(request, refusedOnly, words) {
+  if (refusedOnly && request.allowed) return false;
+  return !words || request.host.includes(words.trim().toLowerCase());
+}
+
+/** @param {{asks: import("../store.js").Ask[]}} props */
+function Waiting({ asks }) {
+  return html`<section class="network-waiting" aria-label="Waiting for your answer">
+    ${asks.map((ask) => html`<div class="network-ask" key=${ask.id}>
+      <strong>Waits for you</strong><span class="mono cut" title=${target(ask)}>${target(ask)}</span><${Answers} ask=${ask} /></div>`)}
+  </section>`;
+}
+
+/** @param {{request: Request, allow: (request: Request) => void}} props */
+function One({ request, allow }) {
+  const { allowed, reason } = request;
+  const why = reasonText(reason);
+  const rule = request.rule ? `${oneLine(request.rule, 120)}${request.layer ? ` (${oneLine(request.layer, 40)})` : ""}` : "";
+  const open = !allowed && couldAllow(/** @type {any} */ (request));
+  const took = request.seconds >= 1 ? `, ${span(request.seconds)}` : "";
+  return html`<div class=${`request ${allowed ? "" : "request-refused"}`}>
+    <time class="item-time">${clock(request.time)}</time>
+    <span class="request-decision">${allowed ? "allowed" : "refused"}</span>
+    <span class="request-target mono" dir="ltr" title=${target(request)}>${target(request)}</span>
+    <span class="request-why faint" title=${allowed ? rule : why}>${allowed ? rule : why}</span>
+    <span class="request-size faint">${allowed && `↑${bytesText(request.sent)} ↓${bytesText(request.received)}${took}`}</span>
+    <span class="request-do">${open && html`<${Button} onClick=${() => allow(request)} label=${`Always allow ${target(request)}`}>Always allow<//>`}</span>
+  </div>`;
+}
+
+/** @param {{request: Request, run: any, close: () => void}} props */
+function Always({ request, run, close }) {
+  const yes = async () => {
+    try {
+      const done = await allowAlways(/** @type {any} */ (request), run.client);
+      if (!done) {
+        byHand(request, run);
+        return;
+      }
+      toast(`${request.host} is allowed from now on`, { kind: "done", detail: isOver(run) ? "" : "The agent has to try again." });
+    } catch (error) {
+      failed(error);
+    }
+  };
+  return html`<${Confirm} title=${`Always allow ${oneLine(request.host, 80)}?`} action="Allow always" danger=${false} onYes=${yes} onClose=${close}
+    text=${html`<p>This rule goes into your policy${run.client && run.client !== "default" ? ` for the client ${run.client}` : ""}:</p>
+      <pre class="command">${ruleFor(/** @type {any} */ (request))}</pre>
+      <p>It holds for every run, those at work too. This request is over: the agent has to try again.</p>`} />`;
+}
+
+/**
+ * @param {Request} request
+ * @param {any} run
+ */
+function byHand(request, run) {
+  const client = run.client && run.client !== "default" ? `?client=${encodeURIComponent(run.client)}` : "";
+  toast("The policy's list has to be changed by hand", { detail: `Add under domains: ${ruleFor(/** @type {any} */ (request))}`, seconds: 20 });
+  go(`/settings/policy${client}`);
+}
+
+/** @param {{run: any, any: boolean}} props */
+function Nothing({ run, any }) {
+  if (any) return html`<${Empty} title="No request fits"><p>Take the filter away to see all of them.</p><//>`;
+  if (!run.network) return html`<${Empty} title="It has no network"><p>It was started without one, so there is nothing it could reach.</p><//>`;
+  return html`<${Empty} title="No requests yet">
+    <p>Every connection that the agent tries is listed here, with the rule that decided.
+      What no rule allows is refused; start a run with “ask” to be asked instead.</p><//>`;
+}

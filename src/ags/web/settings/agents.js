@@ -1,0 +1,106 @@
+// @ts-check
+// Agents: what is installed, and whether it can talk to its model.
+import { useEffect, useState } from "preact/hooks";
+import { call } from "../api.js";
+import { useKeys } from "../keys.js";
+import { failed, toast } from "../store.js";
+import { Button, Code, Copy, html, Notice, Spinner, Trouble } from "../ui.js";
+import { useAsked } from "./asked.js";
+
+/**
+ * @typedef {{name: string, installed: string | null, newest: string | null, problem: string, login: string,
+ *   keys: {name: string, where: string}[], size: number | null, installing: string | null,
+ *   failed: {cause: string, hint: string} | null}} Agent
+ */
+
+const PATH = "/settings/agents";
+const TICK = 1000;
+
+export function Agents() {
+  const { data, problem, busy, again, set } = useAsked(PATH);
+  const [looking, setLooking] = useState(false);
+  // What the registry said, for as long as the page is open.
+  const [newest, setNewest] = useState(/** @type {Record<string, string | null> | null} */ (null));
+  /** @type {Agent[]} */
+  const agents = data?.items || [];
+  const atWork = agents.some((each) => each.installing !== null);
+  useEffect(() => {
+    if (!atWork || busy) return;
+    const timer = setTimeout(() => again(), TICK);
+    return () => clearTimeout(timer);
+  }, [atWork, busy, data]);
+  const look = async () => {
+    if (looking) return;
+    setLooking(true);
+    try {
+      const found = await call("GET", `${PATH}?check=true`);
+      set(found);
+      setNewest(Object.fromEntries(found.items.map((/** @type {Agent} */ each) => [each.name, each.newest])));
+    } catch (error) {
+      failed(error);
+    }
+    setLooking(false);
+  };
+  const install = async (/** @type {Agent} */ agent) => {
+    try {
+      const begun = await call("POST", `${PATH}/${agent.name}/install`, {});
+      set({ items: agents.map((each) => (each.name === begun.name ? begun : each)) });
+      toast(`Installing ${agent.name}`, { detail: "it goes on if you leave this page", seconds: 4 });
+    } catch (error) {
+      failed(error);
+      again();
+    }
+  };
+  useKeys([{ key: "u", label: "Look for newer agents", group: "Settings", run: look }]);
+  if (problem && !data) return html`<${Trouble} problem=${problem} />`;
+  if (!data) return html`<${Spinner} label="Loading" />`;
+  return html`<div class="toolbar">
+      <p class="hint">Programs come from the registry of your own npm settings, are unpacked and tried in a sandbox, and are read-only to every run.</p>
+      <span class="grow"></span>
+      <${Button} hotkey="u" busy=${looking} onClick=${look}>Look for updates<//>
+    </div>
+    <div class="agents">${agents.map((each) => html`<${One} key=${each.name} agent=${each} newest=${newest?.[each.name]}
+      looked=${newest !== null} onInstall=${() => install(each)} />`)}</div>`;
+}
+
+/** @param {{agent: Agent, newest: string | null | undefined, looked: boolean, onInstall: () => void}} props */
+function One({ agent, newest, looked, onInstall }) {
+  const { name, installed, installing } = agent;
+  const behind = Boolean(newest && newest !== installed);
+  const current = looked && installed && newest === installed;
+  return html`<section class="agent" aria-label=${name}>
+    <div class="agent-head">
+      <h2>${name}</h2>
+      <span class=${installed ? "" : "faint"}>${installed || (agent.problem ? "damaged" : "not installed")}</span>
+      ${agent.size !== null && html`<span class="faint">${size(agent.size)}</span>`}
+      ${behind && installed && html`<span class="level warn">${newest} is out</span>`}
+      ${current && html`<span class="level ok">the newest</span>`}
+      ${looked && !newest && html`<span class="faint">the registry does not tell its newest</span>`}
+      <span class="grow"></span>
+      ${installing !== null
+        ? html`<${Spinner} label=${installing} />`
+        : (!installed || behind || !looked) && html`<${Button} onClick=${onInstall}
+            label=${`${installed ? "Update" : "Install"} ${name}`}>${installed ? "Update" : "Install"}<//>`}
+    </div>
+    ${agent.failed && html`<${Notice} kind="error" title="It was not installed">
+      <pre>${agent.failed.cause}</pre>${agent.failed.hint && html`<p class="hint"><${Code} text=${agent.failed.hint} /></p>`}<//>`}
+    ${agent.problem && html`<${Notice} kind="error"><p><${Code} text=${agent.problem} /></p><//>`}
+    <${Access} agent=${agent} />
+  </section>`;
+}
+
+/** How it talks to its model. @param {{agent: Agent}} props */
+function Access({ agent }) {
+  const known = [...agent.keys.map((key) => `${key.name} ${key.where}`), agent.login].filter(Boolean);
+  const command = `ags auth ${agent.name}`;
+  return html`<div class="agent-access">
+    ${known.length ? html`<span><span class="level ok">log-in</span> ${known.join(", ")}</span>`
+      : html`<span><span class="level warn">no log-in</span> <span class="faint">its runs cannot talk to their model. In a terminal:</span></span>`}
+    <span class="login-command"><code>${command}</code><${Copy} text=${command} /></span>
+  </div>`;
+}
+
+/** @param {number} bytes */
+function size(bytes) {
+  return bytes < 1 << 20 ? `${Math.ceil(bytes / 1024)} KiB` : `${Math.round(bytes / (1 << 20))} MiB`;
+}

@@ -1,0 +1,195 @@
+// @ts-check
+/** What a run changed: read, commented on, applied. */
+
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+
+import { useKeys } from "../keys.js";
+import { ApplyDialog, undo } from "../review/apply.js";
+import { CommentList } from "../review/commenting.js";
+import { DiffPane } from "../review/diff.js";
+import { toChange, toFile, toLine, toNextFile } from "../review/moving.js";
+import { Reviewing } from "../review/state.js";
+import { counted, plain } from "../review/text.js";
+import { Tree } from "../review/tree.js";
+import { byName, go, isOver, prefs, withQuery } from "../store.js";
+import { Button, Empty, html, Notice, Select, Spinner, State, Trouble } from "../ui.js";
+
+/** @typedef {import("../review/state.js").Turn} Turn */
+
+/** @param {{name: string, query: Record<string, string>}} props */
+export function Review({ name, query }) {
+  const model = useMemo(() => new Reviewing(name), [name]);
+  const since = query.since ?? "";
+  const load = () => model.load(since, prefs.whitespace.value);
+  // Asked for before the first frame is painted, not after it.
+  useLayoutEffect(() => { load(); }, [model, since, prefs.whitespace.value]);
+  useEffect(() => () => model.close(), [model]);
+
+  if (!model.diff.value) return html`<${Before} model=${model} />`;
+  return html`<${Loaded} model=${model} since=${since} load=${load} />`;
+}
+
+/** @param {{model: Reviewing}} props */
+function Before({ model }) {
+  useKeys([{ key: "Escape", label: "Back to the run", group: "Review", run: () => go(`/run/${model.name}`) }]);
+  const problem = model.problem.value;
+  if (!problem) return html`<div class="review-wait"><${Spinner} label="Reading what changed" /></div>`;
+  return html`<div class="review-wait"><${Trouble} problem=${problem} />
+    <p><a href=${`/run/${model.name}`}>Back to the run</a></p></div>`;
+}
+
+/** @param {{model: Reviewing, since: string, load: () => void}} props */
+function Loaded({ model, since, load }) {
+  const shown = useRef(/** @type {import("../review/diff.js").Shown | null} */ (null));
+  const [dialog, setDialog] = useState(/** @type {"" | "apply" | "comments"} */ (""));
+  const [filter, setFilter] = useState("");
+  const [drawer, setDrawer] = useState(false);
+  const canApply = model.run.value?.left.includes("apply") ?? false;
+  const close = () => setDialog("");
+
+  /** @param {import("../review/cells.js").FileChange | undefined} file @param {number} [line] */
+  const goTo = (file, line) => {
+    setDrawer(false);
+    if (!file) return;
+    if (model.isFolded(file)) model.fold(file, false);
+    // The rows of a file that was folded come with the next drawing.
+    requestAnimationFrame(() => shown.current && toFile(shown.current, file, line));
+  };
+  /** @param {import("../review/comments.js").Placed} place */
+  const goToComment = ({ comment, line }) => {
+    close();
+    goTo(model.file(comment.path), line);
+  };
+  useReviewKeys({ model, shown, load, apply: () => canApply && setDialog("apply"), list: () => setDialog("comments") });
+
+  return html`<div class=${`review ${drawer ? "with-drawer" : ""}`}>
+    <${Head} model=${model} since=${since} load=${load} canApply=${canApply} onDrawer=${() => setDrawer(!drawer)}
+      onApply=${() => setDialog("apply")} onComments=${() => setDialog("comments")} />
+    ${model.diff.value?.files.length
+      ? html`<${Tree} model=${model} filter=${filter} onFilter=${setFilter} onGo=${goTo} />
+          <${DiffPane} model=${model} shown=${shown} />`
+      : html`<${Nothing} name=${model.name} since=${since} />`}
+    ${dialog === "apply" && html`<${ApplyDialog} model=${model} onClose=${close} />`}
+    ${dialog === "comments" && html`<${CommentList} model=${model} onClose=${close} onGo=${goToComment} />`}
+  </div>`;
+}
+
+/** @param {{name: string, since: string}} props */
+function Nothing({ name, since }) {
+  return html`<div class="nothing"><${Empty} title=${since ? "Nothing changed since that turn" : "The run changed nothing"}>
+    <p>${since ? "All of its work was there already." : "Look at what it said, and tell it what you expected."} <a href=${`/run/${name}`}>To the run</a></p>
+  <//></div>`;
+}
+
+/**
+ * @param {{model: Reviewing, shown: {current: import("../review/diff.js").Shown | null}, load: () => void,
+ *   apply: () => void, list: () => void}} props
+ */
+function useReviewKeys({ model, shown, load, apply, list }) {
+  /** @param {(shown: import("../review/diff.js").Shown) => unknown} act */
+  const moving = (act) => () => shown.current && act(shown.current);
+  const group = "Review";
+  /** @param {KeyboardEvent} event */
+  const isMore = (event) => event.shiftKey;
+  useKeys([
+    { key: "j", label: "Next change", group, run: moving((at) => toChange(model, at, 1)) },
+    { key: "k", label: "Previous change", group, run: moving((at) => toChange(model, at, -1)) },
+    { key: "ArrowDown", label: "Next line (with Shift: select)", group, run: (event) => moving((at) => toLine(model, at, 1, isMore(event)))() },
+    { key: "ArrowUp", label: "Previous line (with Shift: select)", group, run: (event) => moving((at) => toLine(model, at, -1, isMore(event)))() },
+    { key: "n", label: "Next file", group, run: moving((at) => toNextFile(model, at, 1)) },
+    { key: "p", label: "Previous file", group, run: moving((at) => toNextFile(model, at, -1)) },
+    { key: "x", label: "Mark the file as viewed", group, run: () => model.current.value && model.toggleViewed(model.current.value) },
+    { key: "c", label: "Comment on the selected lines", group, run: moving((at) => (model.selection.value || toChange(model, at, 1)) && model.write()) },
+    { key: "l", label: "List comments, send them", group, run: list },
+    { key: "f", label: "Filter files", group, run: () => /** @type {HTMLElement | null} */ (document.querySelector(".tree .filter"))?.focus() },
+    { key: "u", label: "Unified or side by side", group, run: toggleMode },
+    { key: "w", label: "Show or ignore white space", group, run: toggleWhitespace },
+    { key: "z", label: "Wrap long lines", group, run: toggleWrap },
+    { key: "r", label: "Load again", group, run: load },
+    { key: "a", label: "Apply", group, run: apply },
+    { key: "Escape", label: "Back to the run", group, run: () => back(model) },
+  ]);
+}
+
+/** @param {Reviewing} model */
+function back(model) {
+  if (model.selection.value && !model.editing.value) model.selection.value = null;
+  else go(`/run/${model.name}`);
+}
+
+function toggleMode() {
+  prefs.diffMode.value = prefs.diffMode.value === "split" ? "unified" : "split";
+}
+
+function toggleWhitespace() {
+  prefs.whitespace.value = prefs.whitespace.value === "ignore" ? "show" : "ignore";
+}
+
+function toggleWrap() {
+  prefs.wrap.value = !prefs.wrap.value;
+}
+
+/** @param {{model: Reviewing, since: string, load: () => void, canApply: boolean, onDrawer: () => void, onApply: () => void, onComments: () => void}} props */
+function Head({ model, since, load, canApply, onDrawer, onApply, onComments }) {
+  const run = model.run.value;
+  const { additions, deletions, files } = model.diff.value?.stat ?? { additions: 0, deletions: 0, files: 0 };
+  const waiting = model.waiting.value.length;
+  const had = model.comments.value.length ? counted(model.comments.value.length, "comment") : "Comments";
+  const isSplit = prefs.diffMode.value === "split";
+  return html`<header class="review-head">
+    <div class="who">
+      <button type="button" class="button quiet drawer" onClick=${onDrawer}>Files</button>
+      <h1><a href=${`/run/${model.name}`}>${model.name}</a></h1>
+      ${run && html`<${State} run=${byName.value.get(model.name) ?? run} />`}
+      <span class="sum">${counted(files, "file")} <span class="plus">+${additions}</span> <span class="minus">−${deletions}</span></span>
+      ${model.loading.value && html`<${Spinner} label="Loading" />`}
+    </div>
+    <div class="choices">
+      <${Since} turns=${run?.turns ?? []} since=${since} />
+      <${Button} kind="quiet" class="wide-only" pressed=${isSplit} hotkey="u" onClick=${toggleMode}>Side by side<//>
+      <${Button} kind="quiet" class="wide-only" pressed=${prefs.wrap.value || isSplit} disabled=${isSplit} hotkey="z" onClick=${toggleWrap}>Wrap<//>
+      <${Button} kind="quiet" pressed=${prefs.whitespace.value === "ignore"} hotkey="w" onClick=${toggleWhitespace}>Ignore white space<//>
+    </div>
+    <div class="deeds">
+      <${Button} kind=${waiting ? "primary" : "plain"} hotkey="l" onClick=${onComments}>${waiting ? `Send ${counted(waiting, "comment")}` : had}<//>
+      ${run?.left.includes("undo") && html`<${Button} onClick=${() => undo(model)}>Undo apply<//>`}
+      <${Button} kind=${waiting ? "plain" : "primary"} hotkey="a" disabled=${!canApply} title=${canApply ? undefined : appliedTo(run)}
+        onClick=${onApply}>Apply<//>
+    </div>
+    <${News} model=${model} load=${load} />
+  </header>`;
+}
+
+/** @param {import("../review/state.js").Run | null} run */
+function appliedTo(run) {
+  const last = run?.applied.findLast((each) => each.undone === null);
+  return last ? `Applied to ${plain(last.target.replace("refs/heads/", ""))} already` : "There is nothing to apply now";
+}
+
+/** @param {{turns: Turn[], since: string}} props */
+function Since({ turns, since }) {
+  if (!turns.length && !since) return null;
+  const options = [
+    { value: "", label: "All of its work" },
+    ...turns.map(({ turn }) => ({ value: String(turn), label: `Since the end of turn ${turn + 1}` })).reverse(),
+  ];
+  return html`<${Select} label="Compare with" value=${since} options=${options} onChange=${(/** @type {string} */ turn) => go(withQuery({ since: turn }))} />`;
+}
+
+/** What happened since this was loaded. @param {{model: Reviewing, load: () => void}} props */
+function News({ model, load }) {
+  const row = byName.value.get(model.name);
+  const [isOther, setIsOther] = useState(false);
+  const [diff, run, problem] = [model.diff.value, model.run.value, model.problem.value];
+  useEffect(() => {
+    if (row && isOver(row)) model.refresh();
+  }, [row?.state, row?.ended]);
+  useEffect(() => setIsOther(Boolean(diff && run?.result && run.result.commit !== diff.new)), [diff, run]);
+  if (problem) return html`<${Trouble} problem=${problem} />`;
+  if (row && !isOver(row)) return html`<${Notice}>The agent is at work (${row.state}). What you see is from before.<//>`;
+  if (isOther) {
+    return html`<${Notice} kind="info">There is newer work. Your comments move along with their lines.
+      <${Button} kind="primary" hotkey="r" onClick=${load}>Show it<//><//>`;
+  }
+  return null;
+}

@@ -171,7 +171,7 @@ def test_a_removed_run_is_gone_and_its_branch_stays(shop: Shop) -> None:
 
 
 def test_work_that_is_nowhere_else_is_removed_only_by_force(shop: Shop) -> None:
-    name = shop.done(name="lone")
+    name = shop.done("echo lone > lone", name="lone")
     shop.project.git("branch", "-D", "agent--lone")
     assert "nothing else holds" in shop.refused(409, "DELETE", f"/runs/{name}")["detail"]
     assert shop.server.call("DELETE", f"/runs/{name}?force=true").status == 204

@@ -171,6 +171,8 @@ async def _completed(engine: Engine, asked: NewRun, held: Key) -> tuple[list[Run
     left = set()
     for name in (each for each in record.names if each not in begun):
         if run := _of_ours(engine, name, asked, record.at):
+            if run.state == "interrupted" and run.started is None:
+                await engine.restart(name)  # killed before it had a supervisor
             held.note(name, run.id)
         else:
             left.add(name)

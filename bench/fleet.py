@@ -32,6 +32,7 @@ from bench.workshop import Workshop, make_repository, workshop
 
 SIZES, QUICK_SIZES = (10, 50, 100, 200), (3, 6)
 REQUESTS, QUICK_REQUESTS = 300, 20
+LEAST_ASKING = 2.0
 CALM, QUICK_CALM = 10.0, 2.0
 """Seconds in which everybody listens and nobody asks."""
 SETTLED = 2.0
@@ -221,12 +222,14 @@ def delays(heard: Sequence[Heard], begun: float, over: float) -> Series:
 
 
 def _asked(server: Server, names: Sequence[str], count: int) -> tuple[Series, Series]:
-    """One client that takes turns, over one connection."""
-    listed, shown = [], []
+    """One client that takes turns, over one connection; for so long that lines are heard, too."""
+    listed: list[float] = []
+    shown: list[float] = []
+    until = time.monotonic() + LEAST_ASKING
     with server.caller() as caller:
-        for number in range(count):
+        while len(listed) < count or time.monotonic() < until:
             listed.append(caller.timed("GET", "/runs"))
-            shown.append(caller.timed("GET", f"/runs/{names[number % len(names)]}"))
+            shown.append(caller.timed("GET", f"/runs/{names[len(shown) % len(names)]}"))
     return Series(tuple(listed)), Series(tuple(shown))
 
 

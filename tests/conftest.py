@@ -24,7 +24,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--mutation", help="take out one protection (tests/attack/mutations.py)")
 
 
-LONG = ("tests/real/", "tests/attack/test_mutations.py", "tests/faults/", "tests/attack/egress/")
+LONG = (
+    "tests/real/", "tests/attack/test_mutations.py", "tests/faults/", "tests/attack/egress/",
+    "tests/web/",
+)  # fmt: skip
 """Begun first, so that nobody is left alone with one of them at the end."""
 
 

@@ -165,8 +165,7 @@ function Card({ ask, isFront, onAnswer }) {
     <p class="wanted"><bdi>${wanted(ask)}</bdi></p>
     <p class="faint rule">always adds <bdi><code>${String(ask.rule ?? "")}</code></bdi>${ask.waiting > 1 && ` · ${ask.waiting} connections wait`}</p>
     <div class="answers">${ANSWERS.map((answer) => html`<${Button} kind=${answer.kind} hotkey=${isFront ? answer.key : undefined}
-      onClick=${() => onAnswer(ask, answer)}
-      label=${`${answer.key === "0" ? "Deny" : `Allow ${answer.label.toLowerCase()}`}: ${wanted(ask)}`}>${answer.label}<//>`)}</div>
+      onClick=${() => onAnswer(ask, answer)}>${answer.key !== "0" && html`<span class="hidden">Allow: </span>`}${answer.label}<span class="hidden">: ${wanted(ask)}</span><//>`)}</div>
   </article>`;
 }
 

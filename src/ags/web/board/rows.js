@@ -1,6 +1,7 @@
 // @ts-check
 // One run, or one group of attempts, as one line.
 import { Age, Changes, classes, count, firstLine, html, money, short, State } from "../ui.js";
+import { oneLine, plain } from "../run/text.js";
 import { tally } from "./sift.js";
 
 /** @typedef {import("../store.js").Row} Row */
@@ -34,11 +35,11 @@ function spent(row) {
 
 /** @param {{row: Row, within: boolean, index: number, chosen: boolean, project: string, onCursor: (id: string) => void}} props */
 export function RunRow({ row, within, index, chosen, project, onCursor }) {
-  const goal = firstLine(row.goal) || "(no goal: a terminal)";
-  const last = row.activity?.last || "";
+  const goal = firstLine(plain(row.goal)) || "(no goal: a terminal)";
+  const last = oneLine(row.activity?.last);
   return html`<div role="row" aria-rowindex=${index + 2} class=${classes("run-row", within && "within", chosen && "chosen")} data-id=${row.id}>
     <span role="cell" class="c-state"><${Standing} row=${row} /></span>
-    <span role="cell" class="c-goal"><a class="cut" href=${`/run/${row.name}`} id=${`row-${row.id}`} title=${row.goal}
+    <span role="cell" class="c-goal"><a class="cut" href=${`/run/${row.name}`} id=${`row-${row.id}`} title=${plain(row.goal)}
       onFocus=${() => onCursor(row.id)}><bdi>${within ? row.name : goal}</bdi></a></span>
     <span role="cell" class="c-last cut faint" title=${last}><bdi>${last}</bdi></span>
     <span role="cell" class="c-name cut">${!within && html`<${Name} row=${row} />`}</span>
@@ -56,7 +57,7 @@ export function GroupRow({ group, rows, index }) {
   const states = [...tally(rows, (row) => (row.asking ? "asking" : row.state))];
   return html`<div role="row" aria-rowindex=${index + 2} class="run-row head">
     <span role="cell" class="c-state">${count(rows.length, "attempt")}</span>
-    <span role="cell" class="c-goal cut" title=${rows[0].goal}><bdi>${firstLine(rows[0].goal)}</bdi></span>
+    <span role="cell" class="c-goal cut" title=${plain(rows[0].goal)}><bdi>${firstLine(plain(rows[0].goal))}</bdi></span>
     <span role="cell" class="c-last cut faint">${states.map(([state, number]) => `${number} ${state}`).join(", ")}</span>
     <span role="cell" class="c-more"><a href=${`/compare?group=${encodeURIComponent(group)}`}>Compare</a></span>
   </div>`;

@@ -110,7 +110,7 @@ export function useFacts(form) {
   const [agents, setAgents] = useState(/** @type {Agent[]} */ ([{ name: form.agent }]));
   const [backends, setBackends] = useState(/** @type {string[]} */ ([]));
   const [branches, setBranches] = useState(/** @type {Branch[]} */ ([]));
-  const [reach, setReach] = useState(/** @type {Reachable | null} */ (null));
+  const [reached, setReached] = useState({ path: "", reach: /** @type {Reachable | null} */ (null) });
   const state = projects.value.get(form.project)?.state;
   useEffect(() => {
     described ||= choices();
@@ -131,12 +131,13 @@ export function useFacts(form) {
   useEffect(() => {
     const stop = new AbortController();
     const timer = setTimeout(() => {
-      call("GET", path, undefined, { signal: stop.signal }).then(setReach, () => stop.signal.aborted || setReach(null));
+      call("GET", path, undefined, { signal: stop.signal }).then((reach) => setReached({ path, reach }), () => null);
     }, PAUSE);
     return () => {
       clearTimeout(timer);
       stop.abort();
     };
   }, [path]);
-  return { agents, backends, branches, reach };
+  // What another agent would reach is not shown for this one, not even until the answer comes.
+  return { agents, backends, branches, reach: reached.path === path ? reached.reach : null };
 }

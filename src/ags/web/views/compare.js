@@ -3,6 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { call, problemOf } from "../api.js";
 import { useKeys } from "../keys.js";
+import { plain } from "../run/text.js";
 import { failed, go, isOver, loaded, runs, toast } from "../store.js";
 import { Age, Button, Changes, classes, Confirm, Empty, html, Menu, money, short, Spinner, State, Trouble } from "../ui.js";
 
@@ -36,7 +37,7 @@ function Files({ files, common }) {
   if (!files.length) return html`<p class="faint">No file changed.</p>`;
   return html`<ul class="files-of">
     ${files.slice(0, MOST_FILES).map((file) => html`<li class=${classes(common.has(file.path) && "common")}>
-      <span class="mono cut" title=${`${file.path}, ${file.kind}`}><bdi>${file.path}</bdi></span>
+      <span class="mono cut" title=${`${plain(file.path)}, ${file.kind}`}><bdi>${plain(file.path)}</bdi></span>
       <span class="plus">+${short(file.additions)}</span><span class="minus">−${short(file.deletions)}</span></li>`)}
     ${files.length > MOST_FILES && html`<li class="faint">and ${files.length - MOST_FILES} more</li>`}
   </ul>`;
@@ -57,7 +58,7 @@ function Attempt({ row, chosen, onChoose, onApply, onFiles, common }) {
   const listed = facts && isFresh
     ? html`<${Files} files=${facts.files} common=${common} />`
     : html`<${Spinner} label=${isOver(row) ? "Loading" : "It is at work"} />`;
-  const words = facts?.run.answer || row.activity?.last || "";
+  const words = plain(facts?.run.answer || row.activity?.last);
   return html`<section class=${classes("attempt", chosen && "chosen")} aria-label=${row.name} onFocusIn=${onChoose} onClick=${onChoose}>
     <header><h2><a class="mono" href=${`/run/${row.name}`} id=${`attempt-${row.id}`}>${row.name}</a></h2><span class="grow"></span><${State} run=${row} /></header>
     <dl>
@@ -143,7 +144,7 @@ export function Compare({ query }) {
   const common = rows.length > 1 ? inAll(files) : new Set();
   const noted = (/** @type {string} */ name, /** @type {string[]} */ paths) => setFiles((before) => new Map(before).set(name, paths));
   return html`<div class="compare">
-    <header><h1>${rows.length} attempts</h1><p class="goal">${rows[0].goal}</p></header>
+    <header><h1>${rows.length} attempts</h1><p class="goal">${plain(rows[0].goal)}</p></header>
     <div class="attempts">${rows.map((row) => html`<${Attempt} key=${row.id} row=${row} common=${common} onFiles=${noted}
       chosen=${row.id === chosen} onChoose=${() => setChosen(row.id)}
       onApply=${(/** @type {Facts} */ facts, /** @type {string} */ how) => setApplying({ facts, how })} />`)}</div>

@@ -1,0 +1,118 @@
+"""Everything by keys: no mouse is touched from the board to what is applied."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.server.shop import Shop, eventually
+from tests.web.past import happened
+from tests.web.visiting import Visitor
+
+VIEWS = ("/", "/new", "/run/older", "/run/older/review", "/settings/policy")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _older(shop: Shop) -> None:
+    """The form begins as the last run did: with the agent shell."""
+    happened(shop, "older")
+    url = {"url": str(shop.project.folder), "link": True}
+    shop.server.call("POST", "/projects", json=url)
+    eventually(lambda: [each["state"] for each in shop.get("/projects")["items"]] == ["ready"])
+
+
+# A link may stand for its whole row, and a frame for the field in it.
+FOCUS = """() => {
+    const at = document.activeElement;
+    if (!at || at === document.body) return null;
+    const marked = ({ outlineStyle, outlineWidth }) =>
+        outlineStyle !== "none" && parseFloat(outlineWidth) >= 1;
+    const around = [at, at.parentElement].map((each) => getComputedStyle(each));
+    around.push(getComputedStyle(at, "::after"));
+    const box = at.getBoundingClientRect();
+    const inside = box.width > 0 && box.bottom > 0 && box.top < innerHeight && box.right > 0
+        && box.left < innerWidth;
+    return { what: at.outerHTML.slice(0, 200), visible: inside && around.some(marked) };
+}"""
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def test_from_the_board_to_what_is_applied(visitor: Visitor, shop: Shop) -> None:
+    page = visitor.open()
+    expect(page.get_by_role("link", name="make the log-in work")).to_be_visible()
+    press(page, "n")
+    expect(page.get_by_label("Goal")).to_be_focused()
+    page.keyboard.type("echo by keys >> a.txt")
+    expect(page.get_by_role("button", name="Start")).to_be_enabled()
+    press(page, "Control+Enter")
+    expect(page).to_have_url(re.compile("/run/echo-by-keys"))
+    expect(page.locator(".run-title .state")).to_have_text("done")
+
+    press(page, "Escape")
+    expect(page.get_by_role("row").filter(has_text="echo by keys")).to_be_visible()
+    press(page, "j")
+    expect(page.get_by_role("link", name="echo by keys >> a.txt")).to_be_focused()
+    press(page, "Enter")
+    expect(page.locator(".run-title .state")).to_have_text("done")
+    press(page, "v")
+    expect(page.locator(".diff-row.added")).to_have_text(re.compile("by keys"))
+
+    press(page, "j", "c")
+    expect(page.get_by_label(re.compile("^Comment on line"))).to_be_focused()
+    page.keyboard.type("Very good")
+    press(page, "Control+Enter")
+    expect(page.get_by_role("article", name="Comment on a.txt:2")).to_be_visible()
+
+    before = shop.project.ask("rev-parse", "main")
+    press(page, "a")
+    expect(page.get_by_role("dialog").get_by_role("radio", name="Merge")).to_be_focused()
+    press(page, "ArrowDown", "Control+Enter")
+    expect(page.get_by_text("Applied to main (squash)")).to_be_visible()
+    assert shop.project.ask("rev-parse", "main^") == before
+    assert (shop.project.folder / "a.txt").read_text() == "hello\nby keys\n"
+
+
+def opened(visitor: Visitor, path: str) -> Page:
+    """Loaded, and with the focus nowhere."""
+    page = visitor.open(path)
+    expect(page.locator("main h1")).not_to_have_count(0)
+    page.evaluate("document.activeElement.blur()")
+    return page
+
+
+@pytest.mark.parametrize("path", VIEWS)
+def test_the_question_mark_lists_all_keys(visitor: Visitor, path: str) -> None:
+    page = opened(visitor, path)
+    press(page, "?")
+    keys = page.get_by_role("dialog", name="Keys")
+    expect(keys.get_by_text("Show all keys")).to_be_visible()
+    expect(keys.get_by_text("Go to the settings")).to_be_visible()
+    press(page, "Escape")
+    expect(keys).to_have_count(0)
+
+
+@pytest.mark.parametrize("path", VIEWS)
+def test_whoever_goes_by_tab_sees_where_they_are(visitor: Visitor, path: str) -> None:
+    page = opened(visitor, path)
+    seen = []
+    for _ in range(25):
+        press(page, "Tab")
+        seen.append(page.evaluate(FOCUS))
+    assert [each for each in seen if each and not each["visible"]] == []
+    assert len({each["what"] for each in seen if each}) > 5
+
+
+def test_what_is_typed_into_a_field_is_no_key(visitor: Visitor) -> None:
+    page = opened(visitor, "/")
+    press(page, "/")
+    expect(page.get_by_label("Search runs")).to_be_focused()
+    page.keyboard.type("n?gs")
+    expect(page).to_have_url(re.compile(r"\?q=n%3Fgs$"))
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_text("No run matches")).to_be_visible()

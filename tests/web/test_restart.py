@@ -1,0 +1,118 @@
+"""The server is killed while somebody watches and somebody writes; it comes back, and nothing is
+missing."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.server.conftest import Server, serving
+from tests.server.shop import Shop
+from tests.web.visiting import UNREACHED, Visitor, logged_in, visiting
+from tests.workspace.repositories import Checkout, checkout
+
+COUNTS = (
+    'echo at work; n=0; while ! [ -e go ]; do n=$((n+1)); echo "line $n"; sleep 0.1; done;'
+    " echo all is said"
+)
+HALF = "Make the totals right, and then"
+TALL = (1280, 6000)
+"""So that all rows of the log are in the document, of which else only those in sight are."""
+
+
+@dataclass
+class Place:
+    """Where servers come and go."""
+
+    folder: Path
+    project: Checkout
+    server: Server
+
+    @property
+    def shop(self) -> Shop:
+        return Shop(self.server, self.project)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with serving(tmp_path) as server:
+        (server.home / ".gitconfig").write_text("[user]\nname = Ann\nemail = ann@example.org\n")
+        project = checkout(server.home / "project")
+        project.write("a.txt", "hello\n")
+        project.commit("first")
+        yield Place(tmp_path, project, server)
+
+
+@pytest.fixture
+def visitor(browser: Browser, place: Place) -> Iterator[Visitor]:
+    session = logged_in(browser, place.server)
+    with visiting(browser, place.server, session) as made:
+        yield made
+
+
+def test_a_server_that_is_killed_and_comes_back_loses_nothing(
+    visitor: Visitor, place: Place
+) -> None:
+    name = place.shop.at_work(COUNTS, name="counts")
+    workspace = place.shop.workspace(name)
+    watched, written = visitor.open(f"/run/{name}", size=TALL), visitor.open("/new")
+    expect(watched.get_by_text("line 5", exact=True)).to_be_visible()
+    written.get_by_label("Goal").fill(HALF)
+    visitor.expects(UNREACHED)
+
+    place.server.end(signal.SIGKILL)
+    for page in (watched, written):
+        expect(connection(page)).to_have_text("reconnecting")
+    expect(watched.get_by_text("Reconnecting to the server. The run goes on")).to_be_visible()
+    said = lines(watched)
+
+    with serving(place.folder, port=place.server.port) as place.server:
+        for page in (watched, written):
+            expect(connection(page)).to_have_text("live")
+        # Further than it was: what was said meanwhile has come as well.
+        expect(watched.get_by_text(f"line {len(said) + 20}", exact=True)).to_be_visible()
+        (workspace / "go").touch()
+        expect(watched.get_by_text("all is said", exact=True)).to_be_visible()
+        expect(watched.get_by_text("Reconnecting to the server")).to_have_count(0)
+        told = lines(watched)
+        assert told == [f"line {number}" for number in range(1, len(told) + 1)]
+        assert len(told) == place.shop.log(name).count("line ") > len(said)
+
+        expect(written.get_by_label("Goal")).to_have_value(HALF)
+        written.reload()
+        expect(written.get_by_label("Goal")).to_have_value(HALF)
+        expect(connection(written)).to_have_text("live")
+        expect(watched.locator(".run-title .state")).to_have_text("done")
+
+
+def connection(page: Page) -> Locator:
+    return page.locator(".bar .connection")
+
+
+def lines(page: Page) -> list[str]:
+    found = page.locator(".item-lines > div").all_inner_texts()
+    return [text for text in found if text.startswith("line ")]
+
+
+def test_what_is_sent_while_there_is_no_server_is_not_lost(visitor: Visitor, place: Place) -> None:
+    name = place.shop.done(name="told")
+    page = visitor.open(f"/run/{name}")
+    field = page.get_by_label("Tell told what to do next")
+    field.fill("echo more >> a.txt")
+    visitor.expects(UNREACHED)
+    place.server.end(signal.SIGKILL)
+    expect(connection(page)).to_have_text("reconnecting")
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_text("Cannot reach the server")).to_be_visible()
+    expect(field).to_have_value("echo more >> a.txt")
+    with serving(place.folder, port=place.server.port) as place.server:
+        expect(connection(page)).to_have_text("live")
+        page.get_by_role("button", name="Send").click()
+        expect(field).to_have_value("")
+        place.shop.until(name, lambda run: run["turn"] == 1 and run["ended"] is not None)
+        assert (place.shop.workspace(name) / "a.txt").read_text() == "hello\nworld\nmore\n"

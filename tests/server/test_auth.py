@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
-import json
+import http.client
 import os
+import socket
 import stat
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from ags.errors import AgsError
-from ags.server.auth import CODE_LIFE, SESSION_LIFE, USE_WRITTEN, Keys
+from ags.server import heads, serve
+from ags.server.auth import CODE_LIFE, SESSION_LIFE, USE_WRITTEN, Keys, Session
 
 from .conftest import Server, serving
 
@@ -91,18 +96,31 @@ def test_a_session_can_be_ended_and_the_persons_own_token_cannot(shared: Server)
     assert shared.call("GET", "/health").status == 200
 
 
-def test_wrong_codes_are_all_answered_alike_and_soon_not_at_all(server: Server) -> None:
-    bodies = set()
-    for n in range(10):
-        answer = server.call("POST", "/session", json={"code": f"wrong-{n}"}, token=None)
-        assert answer.status == 403
-        bodies.add(answer.body)
-    assert len(bodies) == 1
-    good = Keys(server.ags_home).new_code()
-    limited = server.call("POST", "/session", json={"code": good}, token=None)
-    assert limited.status == 429
-    assert limited.headers["Retry-After"]
-    assert server.call("GET", "/health").status == 200
+def test_wrong_codes_are_all_answered_alike_and_lock_nobody_out(shared: Server) -> None:
+    good = Keys(shared.ags_home).new_code()
+    ask = lambda n: shared.call("POST", "/session", json={"code": f"wrong-{n}"}, token=None)  # noqa: E731
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ask, range(40)))
+    assert {(each.status, each.body) for each in answers} == {(403, answers[0].body)}
+    assert shared.call("POST", "/session", json={"code": good}, token=None).status == 200
+
+
+def test_the_persons_token_is_the_one_in_its_file_now(server: Server) -> None:
+    file = server.ags_home / "server" / "token"
+    old = server.token
+    file.rename(file.with_name("token.was"))
+    assert server.call("GET", "/health", token=old).status == 401
+    assert not file.exists()  # a request makes none
+    assert server.ags("up", "--link").returncode == 0
+    new = file.read_text().strip()
+    assert new != old
+    assert server.call("GET", "/health", token=old).status == 401
+    assert server.call("GET", "/health", token=new).status == 200
+    file.with_name("token.was").rename(file)
+    assert server.call("GET", "/health", token=old).status == 200
+    assert server.call("GET", "/health", token=new).status == 401
+    file.chmod(0o644)
+    assert server.call("GET", "/health", token=old).status == 401
 
 
 def test_sessions_outlive_the_server_and_what_is_taken_away_holds_at_once(tmp_path: Path) -> None:
@@ -151,6 +169,87 @@ def test_what_is_kept_is_the_persons_alone_and_holds_no_token_but_their_own(
     assert (server.ags_home / "server" / "token").read_text().strip() == server.token
 
 
+# Without a token, at the expense of those who have one.
+
+
+def connected(server: Server, data: bytes = b"") -> socket.socket:
+    sock = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+    sock.sendall(data)
+    return sock
+
+
+def answered(sock: socket.socket) -> int:
+    """The status of one answer, with all of it read."""
+    response = http.client.HTTPResponse(sock)
+    response.begin()
+    response.read()
+    return response.status
+
+
+def test_who_asks_nothing_or_only_half_is_cut_off_without_an_answer(server: Server) -> None:
+    ask = f"GET /login HTTP/1.1\r\nHost: {server.host}\r\n".encode()
+    idle, half, slow = connected(server), connected(server, ask), connected(server, ask)
+    later = connected(server, ask + b"\r\n")
+    assert answered(later) == 200
+    later.sendall(ask)
+    stream = connected(server, ask.replace(b"/login", b"/api/v1/stream"))
+    stream.sendall(f"Authorization: Bearer {server.token}\r\n\r\n".encode())
+    began = time.monotonic()
+    with contextlib.suppress(OSError):
+        while time.monotonic() - began < 2 * heads.PATIENCE:
+            time.sleep(0.5)
+            slow.sendall(b"X-Slow: 1\r\n")
+    lasted = time.monotonic() - began
+    assert heads.PATIENCE - 2 < lasted < heads.PATIENCE + 5
+    for each in (idle, half, later):
+        with contextlib.suppress(ConnectionResetError):
+            assert each.recv(1) == b""
+    # One that asked in time is open for as long as there is something to tell.
+    stream.setblocking(False)
+    told = b""
+    with contextlib.suppress(BlockingIOError):
+        while data := stream.recv(65536):
+            told += data
+        raise AssertionError("the stream was ended")
+    assert b" 200 " in told
+    for each in (idle, half, slow, later, stream):
+        each.close()
+
+
+def test_the_time_between_two_questions_is_not_that_of_the_second(server: Server) -> None:
+    ask = f"GET /login HTTP/1.1\r\nHost: {server.host}\r\n".encode()
+    with contextlib.closing(connected(server, ask + b"\r\n")) as sock:
+        assert answered(sock) == 200
+        time.sleep(serve.KEPT * 0.6)
+        sock.sendall(ask)
+        time.sleep(heads.PATIENCE * 0.6)
+        sock.sendall(b"\r\n")
+        assert answered(sock) == 200
+        sock.sendall(2 * (ask + b"\r\n"))  # and two at once are two
+        assert sock.recv(9) == b"HTTP/1.1 "
+
+
+def test_strangers_cannot_take_all_places(server: Server) -> None:
+    slow = f"POST /api/v1/session HTTP/1.1\r\nHost: {server.host}\r\nContent-Length: 9\r\n"
+    asked = f"GET /api/v1/stream HTTP/1.1\r\nHost: {server.host}\r\n"
+    mine = connected(server, f"{asked}Authorization: Bearer {server.token}\r\n\r\n".encode())
+    assert b" 200 " in mine.recv(100)
+    for data in ("", slow, f"{slow}Content-Type: application/json\r\n\r\n"):
+        with contextlib.ExitStack() as held:
+            for _ in range(serve.MOST_CONNECTIONS + 5):
+                held.enter_context(contextlib.closing(connected(server, data.encode())))
+            for _ in range(5):
+                assert server.call("GET", "/health").status == 200
+                assert server.call("GET", "//login", token=None).status == 200
+    mine.setblocking(False)
+    with pytest.raises(BlockingIOError):  # it was there first, and still is
+        while mine.recv(65536):
+            pass
+    mine.close()
+    told = [line for line in server.log.read_text().splitlines() if "Too many" in line]
+    assert len(told) == 1
+
+
 # The keys by themselves, with a clock that can be turned.
 
 
@@ -184,24 +283,69 @@ def test_a_use_is_written_once_a_minute_at_most(tmp_path: Path) -> None:
     token = keys.session_for(keys.new_code())
     assert token
     [(digest, _)] = keys.sessions()
-    file = tmp_path / "server" / "sessions" / digest
-    inode = file.stat().st_ino
+    began = clock.now
     clock.now += USE_WRITTEN - 1
     keys.who(token)
-    assert file.stat().st_ino == inode
+    assert dict(keys.sessions())[digest] == Session(began, began)
     clock.now += 2
     keys.who(token)
-    assert json.loads(file.read_text())["used"] == clock.now
+    assert dict(keys.sessions())[digest] == Session(began, clock.now)
 
 
-def test_wrong_codes_are_forgotten_after_a_minute(tmp_path: Path) -> None:
+def test_noting_a_use_brings_no_ended_session_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    keys, other = Keys(tmp_path, clock), Keys(tmp_path, clock)
+    token = keys.session_for(keys.new_code())
+    assert token
+    note = keys._note_use
+
+    def too_late(digest: str) -> None:
+        other.end(digest)
+        note(digest)
+
+    monkeypatch.setattr(keys, "_note_use", too_late)
+    clock.now += USE_WRITTEN + 1
+    keys.who(token)
+    assert keys.who(token) is None
+    assert not list((tmp_path / "server" / "sessions").iterdir())
+
+
+def test_sessions_that_nobody_used_are_removed_when_one_is_made(tmp_path: Path) -> None:
     clock = Clock()
     keys = Keys(tmp_path, clock)
-    for _ in range(10):
-        assert keys.session_for("wrong") is None
-    assert keys.is_guessing()
-    clock.now += 61
-    assert not keys.is_guessing()
+    used, left = (keys.session_for(keys.new_code()) for _ in range(2))
+    assert used and left
+    clock.now += SESSION_LIFE - 1
+    assert keys.who(used) == "session"
+    clock.now += 2
+    new = keys.session_for(keys.new_code())
+    assert new
+    assert len(list((tmp_path / "server" / "sessions").iterdir())) == 2
+    assert [keys.who(each) for each in (used, left, new)] == ["session", None, "session"]
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["by this process", "by another"])
+def test_who_waits_for_the_end_of_a_session_is_told(tmp_path: Path, same: bool) -> None:
+    keys = Keys(tmp_path)
+    ending = keys if same else Keys(tmp_path)
+    mine, theirs = (keys.session_for(keys.new_code()) for _ in range(2))
+    assert mine and theirs
+
+    async def scene() -> None:
+        beat = 60.0 if same else 0.1
+        waits = [asyncio.create_task(keys.until_ended(each, beat)) for each in (mine, theirs)]
+        await asyncio.sleep(0.2)
+        assert not any(each.done() for each in waits)
+        ending.end_session(mine)
+        await asyncio.wait_for(waits[0], 10)
+        assert not waits[1].done()
+        await asyncio.wait_for(keys.until_ended(mine, 60), 10)  # one who comes late
+        waits[1].cancel()
+
+    asyncio.run(scene())
+    assert not keys._endings
 
 
 def test_codes_that_nobody_used_are_removed(tmp_path: Path) -> None:

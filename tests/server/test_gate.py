@@ -6,7 +6,9 @@ import asyncio
 import base64
 import json
 import os
+import time
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ags.server import gate
 from ags.server.app import Watched
 from ags.server.auth import Keys
+from ags.server.heads import Head
 from ags.server.log import Log
 from ags.server.serve import Server as Uvicorn
 from ags.server.serve import Serving, address, bind, ours
@@ -153,6 +156,71 @@ def test_what_no_honest_client_sends_is_refused(shared: Server, head: str) -> No
     assert 400 <= status < 500
 
 
+@pytest.mark.parametrize("dot", ["%2e", "%2E"])
+def test_a_dot_that_is_hidden_is_refused_and_an_open_one_is_not(shared: Server, dot: str) -> None:
+    for path in ("/api/v1/runs/{}{}/log", "/api/v1/runs/a{}b", "/login{}js", "/{}"):
+        answer = shared.call("GET", "/" + path.replace("{}", dot))
+        assert answer.status == 400, path
+    assert shared.call("GET", "//login.js").status == 200
+    assert shared.call("GET", f"/runs?words=a{dot}b").status == 200
+
+
+COOKIES = "; ".join(f"c{n}={'x ' * 2000}" for n in range(175))
+
+
+def test_cookies_of_other_ports_keep_nobody_out(shared: Server) -> None:
+    assert len(COOKIES) > 700_000
+    sent = {"Cookie": COOKIES}
+    assert shared.send("GET", "/", sent).status == 200
+    assert shared.call("GET", "/health", headers=sent).status == 200
+    assert shared.call("GET", "/health", headers=sent, token="wrong").status == 401
+    assert log_in(shared, code_of(shared), Cookie=COOKIES) == 200
+
+
+def test_a_kept_connection_takes_cookies_each_time(shared: Server) -> None:
+    with shared.connection() as connection:
+        for _ in range(3):
+            connection.request("GET", "/login", headers={"Cookie": COOKIES})
+            answer = connection.getresponse()
+            assert answer.status == 200 and answer.read()
+
+
+@pytest.mark.parametrize("line", ["X-Large: {}", "A: b\r\n {}"], ids=["header", "folded"])
+def test_only_cookies_may_be_that_large(shared: Server, line: str) -> None:
+    for size, wanted in ((100_000, b" 400 "), (30_000, b" 200 ")):
+        head = f"GET /login HTTP/1.1\r\nHost: {shared.host}\r\n{line.format('x' * size)}\r\n"
+        answer = shared.raw(head.encode() + b"Connection: close\r\n\r\n")
+        assert wanted in answer.splitlines()[0]
+
+
+def test_a_head_of_very_many_lines_costs_next_to_nothing(shared: Server) -> None:
+    head = f"GET /login HTTP/1.1\r\nHost: {shared.host}\r\n".encode() + b"a:\r\n" * 250_000
+    before = cpu(shared)
+    assert b" 400 " in shared.raw(head + b"\r\n").splitlines()[0]
+    assert cpu(shared) - before < 0.2
+
+
+def cpu(server: Server) -> float:
+    """Seconds that it has worked."""
+    fields = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize("size", [1, 7, 100_000])
+def test_a_head_is_the_same_in_whatever_pieces_it_comes(size: int) -> None:
+    data = (
+        b"GET / HTTP/1.1\r\nHost: x\r\nCOOKIE: a=b\r\n more of it\r\nX-Cookie: stays\r\n"
+        b"cookie:c\r\nCookies: stay\r\n\r\nCookie: is a body"
+    )
+    end = data.index(b"Cookie: is")
+    head, came = Head(), None
+    for at in range(0, len(data), size):
+        came = head.feed(data[at : at + size]) if came is None else came + data[at : at + size]
+    assert came == (
+        b"GET / HTTP/1.1\r\nHost: x\r\nX-Cookie: stays\r\nCookies: stay\r\n\r\n" + data[end:]
+    )
+
+
 def test_the_same_written_plainly_is_taken(shared: Server) -> None:
     head = f"GET /api/v1/health HTTP/1.1\r\nHost: {shared.host}\r\nOrigin: {shared.url}\r\n"
     end = f"Authorization: Bearer {shared.token}\r\nConnection: close\r\n\r\n"
@@ -173,6 +241,38 @@ def test_a_body_is_bounded_whether_or_not_it_says_its_length(shared: Server) -> 
     assert b" 200 " in shared.raw(chunked + chunk + b"0\r\n\r\n").splitlines()[0]
 
 
+def test_the_one_body_that_anybody_may_send_is_short(shared: Server) -> None:
+    code = code_of(shared)
+    kind = {"Content-Type": "application/json"}
+    spaces = b" " * gate.MOST_LOGIN
+    long = b'{"code": "%s"}%s' % (code.encode(), spaces)
+    fits = long[: gate.MOST_LOGIN]
+    assert shared.send("POST", "/api/v1/session", kind, long).status == 413
+    head = f"POST /api/v1/session HTTP/1.1\r\nHost: {shared.host}\r\nContent-Type: application/json"
+    chunked = head.encode() + b"\r\nTransfer-Encoding: chunked\r\n\r\n"
+    whole = chunked + b"%x\r\n%s\r\n0\r\n\r\n" % (len(long), long)
+    assert b" 413 " in shared.raw(whole).splitlines()[0]
+    assert shared.send("POST", "/api/v1/session", kind, fits).status == 200
+    known = {**kind, "Authorization": f"Bearer {shared.token}"}
+    assert shared.send("POST", "/api/v1/runs", known, b"{}" + spaces).status == 422
+
+
+def test_many_large_bodies_of_strangers_hold_up_nobody(shared: Server) -> None:
+    large = b"{%s}" % b",".join(b'"k%d":1' % n for n in range(90_000))
+    kind = {"Content-Type": "application/json"}
+    slowest = 0.0
+    with ThreadPoolExecutor(4) as pool:
+        flood = [
+            pool.submit(shared.send, "POST", "/api/v1/session", kind, large) for _ in range(40)
+        ]
+        while not all(each.done() for each in flood):
+            began = time.monotonic()
+            assert shared.call("GET", "/health").status == 200
+            slowest = max(slowest, time.monotonic() - began)
+        assert {each.result().status for each in flood} == {413}
+    assert slowest < 2
+
+
 def test_a_length_that_lies_is_refused_before_a_byte_is_read(shared: Server) -> None:
     head = f"POST /api/v1/session HTTP/1.1\r\nHost: {shared.host}\r\nContent-Type: application/json"
     for length in (str(gate.MOST_BODY + 1), "9" * 19):
@@ -190,7 +290,8 @@ def test_a_length_that_lies_is_refused_before_a_byte_is_read(shared: Server) -> 
 )  # fmt: skip
 def test_what_is_not_json_is_told_so(shared: Server, body: str) -> None:
     data = body.encode(errors="surrogateescape")
-    answer = shared.send("POST", "/api/v1/session", {"Content-Type": "application/json"}, data)
+    given = {"Content-Type": "application/json", "Authorization": f"Bearer {shared.token}"}
+    answer = shared.send("POST", "/api/v1/runs", given, data)
     assert answer.status in (400, 422), answer.text
     assert answer.json()["status"] == answer.status
 
@@ -204,7 +305,7 @@ def test_every_answer_carries_what_keeps_a_browser_strict(shared: Server) -> Non
         shared.call("GET", "/health", headers={"Host": "evil.example"}),
     ):
         assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
-        assert "script-src 'self';" in answer.headers["Content-Security-Policy"]
+        assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         assert answer.headers["Referrer-Policy"] == "no-referrer"
         assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
@@ -295,6 +396,7 @@ def test_a_websocket_from_elsewhere_is_refused_before_it_is_one(tmp_path: Path) 
         own = {"Origin": f"http://127.0.0.1:{port}", "Sec_Fetch_Site": "same-origin"}
         assert await status_of(port, upgrade(port, token, **own)) == 101
         assert victim.reached == 2
+        assert await status_of(port, upgrade(port, token, Cookie=COOKIES)) == 101
 
     asyncio.run(guarded(tmp_path, victim, talk))
 

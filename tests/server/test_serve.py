@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import inspect
 import json
+import logging
 import os
 import pty
 import signal
@@ -24,6 +25,7 @@ from fastapi.dependencies.models import Dependant
 from ags import proc
 from ags.cli import up
 from ags.cli.invocation import Invocation
+from ags.egress import origins
 from ags.errors import AgsError
 from ags.server import serve
 from ags.server.app import ROUTES
@@ -109,7 +111,12 @@ def test_a_server_told_to_listen_everywhere_does_not_start(tmp_path: Path) -> No
     [
         "http://ags.example.org", "ags.example.org", "https://", "https://u:p@ags.example.org",
         "https://ags.example.org/path", "https://ags.example.org?x", "https://ags.example.org:x",
-        "https://[x", "ftp://ags.example.org",
+        "https://[x", "ftp://ags.example.org", "https://*", "https://*.example.org",
+        "https://ags example.org", "https://ags.example.org ", "https://ags\n.example.org",
+        "https://ags.example.org:0", "https://ags.example.org:70000", "https://ags..example.org",
+        "https://-ags.example.org", "https://ags.example.org.", "https://b\u00fccher.example",
+        "https://ags.example.org,evil.example", "https://a\\b", "https://@ags.example.org",
+        "https://[fe80::1%25eth0]", "https://[::1]x", "https://ags.example.org%2e",
     ],
 )  # fmt: skip
 def test_a_public_address_is_plain_https(url: str) -> None:
@@ -131,6 +138,9 @@ def test_half_a_choice_is_told_what_is_missing(certificate: tuple[Path, Path]) -
 def test_the_public_name_is_ours_with_and_without_its_port() -> None:
     assert public("https://Ags.Example.org/") == ("ags.example.org", "https://ags.example.org")
     assert public("https://[2001:db8::1]:8443")[0] == "[2001:db8::1]:8443"
+    assert public("https://[2001:DB8:0::1]")[0] == "[2001:db8::1]"
+    assert public("https://192.0.2.7:8443")[0] == "192.0.2.7:8443"
+    assert public("https://xn--bcher-kva.example:443")[0] == "xn--bcher-kva.example"
     known = ours(wish("127.0.0.1", behind_proxy=True, public_url="https://a.example"), [])
     assert known.hosts == {"a.example", "a.example:443"}
     assert known.origins == {"https://a.example"}
@@ -294,6 +304,22 @@ def test_it_ends_in_order_whatever_is_open(server: Server, number: int) -> None:
         assert sock.connect_ex(("127.0.0.1", server.port)) != 0
 
 
+def test_warnings_that_anybody_can_cause_are_told_once_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seldom = serve.Seldom()
+
+    def passes(text: str, level: int = logging.WARNING) -> bool:
+        return seldom.filter(logging.LogRecord("x", level, "", 0, text, (), None))
+
+    assert [passes("Exceeded concurrency limit.") for _ in range(3)] == [True, False, False]
+    assert passes("another")
+    assert all(passes("failed", logging.ERROR) for _ in range(3))
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + serve.SELDOM + 1)
+    assert passes("Exceeded concurrency limit.")
+
+
 def test_it_is_one_thread_after_a_round_of_requests(server: Server) -> None:
     session = Keys(server.ags_home).new_code()
     for method, path, body in (
@@ -400,3 +426,13 @@ def test_ports_that_cannot_be_are_told() -> None:
     for port in (-1, 70000):
         with pytest.raises(AgsError, match="cannot listen"):
             serve.bind(address("127.0.0.1"), port)
+
+
+def test_a_port_that_an_agent_had_is_not_ours_any_more(tmp_path: Path) -> None:
+    with serving(tmp_path) as made:
+        port = int(made.url.rpartition(":")[2])
+        assert port in origins.ours(made.ags_home)
+    origins.note(made.ags_home, "published", port)
+    (made.ags_home / "server/served").unlink()
+    refused = made.ags("web", "--no-open", "--port", str(port))
+    assert refused.returncode == 1 and "an agent's server was published there" in refused.stderr

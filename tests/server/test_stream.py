@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import socket
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from ags.errors import AgsError
 from ags.events import Writer
 from ags.runs import Run
 from ags.server import stream
+from ags.server.auth import Keys
 from ags.server.log import Log
 from ags.server.state import State
 from ags.server.stream import EventStream
@@ -257,6 +259,30 @@ def test_a_server_that_is_told_to_end_ends_its_streams(workshop: Workshop, serve
     assert workshop.load(run).state == "running"
 
 
+def test_who_logs_out_ends_their_streams_and_no_others(workshop: Workshop, served: Server) -> None:
+    run = workshop.start(goal=HOLDS)
+    session = Keys(served.ags_home).session_for(Keys(served.ags_home).new_code())
+    assert session
+    path = f"/runs/{run.name}/stream"
+    with (
+        listening(served, path, token=session) as mine,
+        listening(served, "/stream", token=session) as board,
+        listening(served, path) as other,
+    ):
+        for each in (mine, other):
+            each.until(lambda message: message.event == "output")
+        board.until(lambda message: message.event == "snapshot")
+        began = time.monotonic()
+        assert served.call("DELETE", "/session", token=session).status == 204
+        assert all(message.event != "end" for message in mine)
+        assert all(message.event != "end" for message in board)
+        assert time.monotonic() - began < stream.BEAT / 3
+        let_go(workshop, run)
+        assert "went on" in [message.json().get("text") for message in other]
+    with listening(served, path, token=session) as again:
+        assert again.status == 401
+
+
 # A server within the test, for what takes long in the real one
 
 
@@ -282,6 +308,46 @@ def state_in(folder: Path) -> State:
     return State({}, folder, folder / "ags", Log("json", os.open(os.devnull, os.O_WRONLY)))
 
 
+def known(scope: Scope, state: State) -> Scope:
+    """As the gate would hand it on."""
+    return {**scope, "ags.token": state.keys.master()}
+
+
+def test_a_stream_ends_when_another_process_ended_its_session(tmp_path: Path) -> None:
+    async def scene() -> None:
+        state = state_in(tmp_path)
+        mine, theirs = (state.keys.session_for(state.keys.new_code()) for _ in range(2))
+        assert mine and theirs
+
+        async def source() -> AsyncGenerator[list[bytes], None]:
+            while True:  # never silent, so that there is no beat to be sent
+                yield [stream.message("1", "output", b"{}")]
+                await asyncio.sleep(0.02)
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            token = mine if scope["path"] == "/mine" else theirs
+            given = {**scope, "ags.token": token}
+            await EventStream(state, source(), beat=0.2)(given, receive, send)
+
+        async with small(app) as port:
+            followers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+            for (_, writer), path in zip(followers, ("mine", "theirs"), strict=True):
+                writer.write(f"GET /{path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            for reader, _ in followers:
+                await reader.readuntil(b"event: output")
+            Keys(state.ags_home).end_session(mine)  # what another process does
+            try:
+                await asyncio.wait_for(followers[0][0].readuntil(b"\r\n0\r\n\r\n"), 10)
+                await followers[1][0].readuntil(b"event: output")
+                assert state.metrics.streams == 1
+            finally:
+                state.stopping.set()
+                for _, writer in followers:
+                    writer.close()
+
+    asyncio.run(asyncio.wait_for(scene(), 30))
+
+
 def test_a_silent_stream_gives_signs_of_life(tmp_path: Path) -> None:
     async def scene() -> bytes:
         state = state_in(tmp_path)
@@ -291,7 +357,7 @@ def test_a_silent_stream_gives_signs_of_life(tmp_path: Path) -> None:
             yield [stream.message("1", "output", b"{}")]
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            await EventStream(state, source(), beat=0.05)(scope, receive, send)
+            await EventStream(state, source(), beat=0.05)(known(scope, state), receive, send)
 
         async with small(app) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -322,7 +388,8 @@ def test_one_who_does_not_read_for_long_is_left(tmp_path: Path) -> None:
                 ended.set()
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            await EventStream(state, source(), patience=0.3)(scope, receive, send)
+            stream_ = EventStream(state, source(), patience=0.3)
+            await stream_(known(scope, state), receive, send)
 
         async with small(app) as port:
             with socket.socket() as sock:

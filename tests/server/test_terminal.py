@@ -16,6 +16,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from ags.engine import Wish
 from ags.model import Limits
 from ags.runs import Order, Run
+from ags.server.auth import Keys
+from ags.server.stream import BEAT
 from tests.faults.conftest import workshop as workshop
 from tests.faults.workshop import Workshop
 from tests.server.conftest import Server, serving
@@ -290,6 +292,58 @@ def test_a_viewer_that_never_reads_holds_up_nobody_and_costs_no_memory(
                 each.socket.transport.abort()
         # 20 MB came by for each of them; 2 MiB may wait on the way from the run.
         assert grown < 40 * 2**20, f"{grown / 2**20:.1f} MiB"
+
+    play(scene())
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["here", "in another process"])
+@pytest.mark.parametrize("query", ["", "?shell=1"], ids=["terminal", "shell"])
+def test_what_is_typed_after_logging_out_does_nothing(
+    workshop: Workshop, served: Server, shell: Run, same: bool, query: str
+) -> None:
+    keys = Keys(served.ags_home)
+    session = keys.session_for(keys.new_code())
+    assert session
+
+    async def scene() -> None:
+        async with (
+            watching(served, shell.name, query, token=session) as screen,
+            watching(served, shell.name) as other,
+        ):
+            await screen.types("touch before; echo $((6 * 7))-in\n")
+            await screen.shows(rb"42-in")
+            if same:
+                assert served.call("DELETE", "/session", token=session).status == 204
+            else:
+                keys.end_session(session)
+            with contextlib.suppress(ConnectionClosed):
+                await screen.types("touch after\n")
+            assert await screen.closing() == (4401, "the session was ended; the run goes on")
+            await other.types("touch later; echo $((6 * 7))-later\n")
+            await other.shows(rb"42-later")
+
+    play(scene())
+    folder = workshop.load(shell).workspace
+    assert folder is not None
+    assert [(folder / name).exists() for name in ("before", "after", "later")] == [
+        True,
+        False,
+        True,
+    ]
+
+
+def test_who_logs_out_and_types_nothing_sees_no_more(served: Server, shell: Run) -> None:
+    keys = Keys(served.ags_home)
+    session = keys.session_for(keys.new_code())
+    assert session
+
+    async def scene() -> None:
+        async with watching(served, shell.name, token=session) as screen:
+            await screen.types("echo $((6 * 7))-in\n")
+            await screen.shows(rb"42-in")
+            assert served.call("DELETE", "/session", token=session).status == 204
+            async with asyncio.timeout(BEAT / 3):
+                assert (await screen.closing())[0] == 4401
 
     play(scene())
 

@@ -118,7 +118,7 @@ def _serve(
     from ags.server.log import Log
     from ags.server.state import State
 
-    with serve.listening(serving, taken) as sockets:
+    with serve.listening(invocation.ags_home, serving, taken) as sockets:
         log = Log(serving.log)
         state = State(invocation.environ, invocation.home, invocation.ags_home, log)
         _sweep(state.keys.folder)

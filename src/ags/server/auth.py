@@ -2,21 +2,22 @@
 
 All of it is files in `AGS_HOME/server`, named by hashes: it outlives a restart, several servers may
 share it, and what is taken away holds at once. A code is taken by removing its file, which only one
-can.
+can. Codes and tokens have 256 bits: nobody guesses them, so wrong ones lock nobody out.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import hmac
 import os
 import secrets
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
+from weakref import WeakValueDictionary
 
 from ags import records
 from ags.errors import AgsError
@@ -29,7 +30,6 @@ SESSION_LIFE = 30 * 86400.0
 """Seconds without use."""
 USE_WRITTEN = 60.0
 """How exactly the last use is known; each request writing would be too much."""
-MOST_WRONG, WRONG_SPAN = 10, 60.0
 MOST_TOKEN = 200
 """Characters; ours have 43."""
 
@@ -40,6 +40,7 @@ class Session:
 
     created: float
     used: float
+    """Kept as the time of its file: to set that brings back none that was ended."""
 
 
 @frozen
@@ -55,9 +56,10 @@ class Keys:
     def __init__(self, ags_home: Path, clock: Callable[[], float] = time.time) -> None:
         self.folder = ags_home / "server"
         self._clock = clock
-        self._wrong: deque[float] = deque()
+        self._endings: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
+        """For as long as somebody waits for them, by the token's hash."""
         _private_folders(ags_home, self.folder, self._sessions, self._codes)
-        self._master = _digest(self.master())
+        self.master()
 
     @property
     def _sessions(self) -> Path:
@@ -72,6 +74,9 @@ class Keys:
         path = self.folder / "token"
         if not path.exists():
             _make_once(path, secrets.token_urlsafe(32))
+        return self._read_master(path)
+
+    def _read_master(self, path: Path) -> str:
         try:
             data, facts = records.read_file(path)
         except (OSError, ValueError) as error:
@@ -109,12 +114,13 @@ class Keys:
         except (OSError, ValueError):
             is_good = False
         if not is_good:
-            self._wrong.append(now)
             return None
+        self._forget_unused_sessions()
         # The session first: a full disk must not cost the code.
         token = secrets.token_urlsafe(32)
         session = self._sessions / _digest(token)
         records.replace_file(session, records.encode(Session(now, now)))
+        self._note_use(session.name)
         try:
             path.unlink()
         except FileNotFoundError:  # somebody else was quicker
@@ -122,18 +128,12 @@ class Keys:
             return None
         return token
 
-    def is_guessing(self) -> bool:
-        """Whether so many codes were wrong of late that no more are looked at."""
-        while self._wrong and self._wrong[0] < self._clock() - WRONG_SPAN:
-            self._wrong.popleft()
-        return len(self._wrong) >= MOST_WRONG
-
     def who(self, token: str) -> Who | None:
         """Whose token it is. Only hashes are compared, so time tells nothing of the token."""
         if not token or len(token) > MOST_TOKEN:
             return None
         digest = _digest(token)
-        if hmac.compare_digest(digest, self._master):
+        if self._is_master(digest):
             return "person"
         session = self._session(digest)
         if session is None:
@@ -142,8 +142,16 @@ class Keys:
             self.end(digest)
             return None
         if session.used < self._clock() - USE_WRITTEN:
-            self._note_use(digest, session)
+            self._note_use(digest)
         return "session"
+
+    async def until_ended(self, token: str, beat: float) -> None:
+        """Until it is good no more: at once if ended here, within a beat if by another process."""
+        ending = self._endings.setdefault(_digest(token), asyncio.Event())
+        while self.who(token) is not None and not ending.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(beat):
+                    await ending.wait()
 
     def end_session(self, token: str) -> None:
         self.end(_digest(token))
@@ -152,22 +160,36 @@ class Keys:
         """The session of that name, if there is one."""
         with contextlib.suppress(FileNotFoundError):
             (self._sessions / digest).unlink()
+        if (ending := self._endings.get(digest)) is not None:
+            ending.set()
 
     def sessions(self) -> Iterator[tuple[str, Session]]:
         for path in sorted(self._sessions.iterdir()):
             if (session := self._session(path.name)) is not None:
                 yield path.name, session
 
+    def _is_master(self, digest: str) -> bool:
+        """Read each time: once its file is removed or replaced, the old one is nobody's."""
+        try:
+            return hmac.compare_digest(digest, _digest(self._read_master(self.folder / "token")))
+        except AgsError:
+            return False
+
     def _session(self, digest: str) -> Session | None:
         try:
-            return records.decode(Session, records.read_file(self._sessions / digest)[0])
+            data, facts = records.read_file(self._sessions / digest)
+            return Session(records.decode(Session, data).created, facts.st_mtime)
         except (OSError, ValueError):
             return None
 
-    def _note_use(self, digest: str, session: Session) -> None:
-        used = records.encode(Session(session.created, self._clock()))
-        with contextlib.suppress(AgsError):  # a full disk is no reason to turn somebody away
-            records.replace_file(self._sessions / digest, used)
+    def _note_use(self, digest: str) -> None:
+        with contextlib.suppress(OSError):  # ended meanwhile, or a disk that takes nothing
+            os.utime(self._sessions / digest, (self._clock(),) * 2, follow_symlinks=False)
+
+    def _forget_unused_sessions(self) -> None:
+        for digest, session in self.sessions():
+            if session.used < self._clock() - SESSION_LIFE:
+                self.end(digest)
 
     def _forget_old_codes(self) -> None:
         for path in self._codes.iterdir():

@@ -26,6 +26,8 @@ Headers: TypeAlias = dict[str, list[str]]
 
 MOST_HEADERS = 64
 MOST_BODY = 1 << 20
+MOST_LOGIN = 1 << 10
+"""Bytes of the one body that is taken from anybody."""
 BODY_PATIENCE = 30.0
 """Seconds for all of a body to arrive."""
 MOST_LET_GO, LET_GO_PATIENCE = 8 << 20, 2.0
@@ -37,7 +39,7 @@ ONCE = (
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}
 JSON = re.compile(r"application/json(\s*;\s*charset=\"?utf-8\"?)?\s*", re.IGNORECASE)
 # No dot segment, empty segment, backslash, nor any of them encoded; no half of an encoding.
-ODD_PATH = re.compile(r"%(?![0-9a-f]{2})|%00|%2f|%5c|\\|//|/\.{1,2}(/|$)|[^!-~]")
+ODD_PATH = re.compile(r"%(?![0-9a-f]{2})|%00|%2e|%2f|%5c|\\|//|/\.{1,2}(/|$)|[^!-~]")
 LOGIN = ("POST", "/api/v1/session")
 BEARER = "bearer."
 """How a browser's WebSocket brings the token: as a protocol that it would speak."""
@@ -102,7 +104,7 @@ class Gate:
         try:
             headers = self.check(scope)
             if scope["type"] == "http":
-                receive = await _body(scope["method"], headers, sent)
+                receive = await _body(scope["method"], headers, sent, _most_body(scope))
         except Refused as refused:
             if scope["type"] == "http":
                 await _let_go(scope, sent)
@@ -206,7 +208,11 @@ def _tokens(scope: Scope, headers: Headers) -> Iterator[str]:
                 yield protocol.removeprefix(BEARER)
 
 
-async def _body(method: str, headers: Headers, sent: Sent) -> Receive:
+def _most_body(scope: Scope) -> int:
+    return MOST_LOGIN if (scope["method"], scope["path"]) == LOGIN else MOST_BODY
+
+
+async def _body(method: str, headers: Headers, sent: Sent, most: int) -> Receive:
     """All of it, within bounds, and JSON if it is anything; a form of a page elsewhere is not."""
     kind, length = _only(headers, "content-type"), _only(headers, "content-length")
     if not (length or "transfer-encoding" in headers):
@@ -214,11 +220,11 @@ async def _body(method: str, headers: Headers, sent: Sent) -> Receive:
             _check_kind(kind, is_empty=True)
         return sent.receive
     _check_kind(kind, is_empty=length == "0")
-    if length and (not length.isdecimal() or int(length[:20]) > MOST_BODY):
-        raise _too_large()
+    if length and (not length.isdecimal() or int(length[:20]) > most):
+        raise _too_large(most)
     try:
         async with asyncio.timeout(BODY_PATIENCE):
-            body = await _read(sent)
+            body = await _read(sent, most)
     except TimeoutError:
         raise _refusal(408, f"its body took longer than {BODY_PATIENCE:g} s") from None
     _check_kind(kind, is_empty=not body)
@@ -233,7 +239,7 @@ def _check_kind(kind: str, *, is_empty: bool) -> None:
     raise _refusal(415, "its body is not announced as application/json")
 
 
-async def _read(sent: Sent) -> bytes:
+async def _read(sent: Sent, most: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     while not sent.is_all:
@@ -242,8 +248,8 @@ async def _read(sent: Sent) -> bytes:
             raise _refusal(400, "it broke off")
         parts.append(message.get("body", b""))
         size += len(parts[-1])
-        if size > MOST_BODY:
-            raise _too_large()
+        if size > most:
+            raise _too_large(most)
     return b"".join(parts)
 
 
@@ -284,8 +290,8 @@ def _refusal(
     )
 
 
-def _too_large() -> Refused:
-    return _refusal(413, f"its body is larger than {MOST_BODY >> 20} MiB")
+def _too_large(most: int) -> Refused:
+    return _refusal(413, f"its body is larger than {most >> 10} KiB")
 
 
 def _closing(answer: Response) -> Response:

@@ -12,6 +12,7 @@ import errno
 import ipaddress
 import logging
 import os
+import re
 import signal
 import socket
 import ssl
@@ -25,11 +26,13 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from ags import places, records
+from ags.egress import origins
 from ags.errors import AgsError, Unfit
 from ags.frozen import frozen
 from ags.runs.lock import flock
 from ags.server.app import build
 from ags.server.gate import Ours
+from ags.server.heads import Prompt
 from ags.server.log import Format, FromUvicorn, Log
 from ags.server.page import Page
 from ags.server.state import State
@@ -47,6 +50,11 @@ DEAF = 60
 KEPT = 10
 """Seconds that a connection without a request is kept."""
 MOST_FRAME = 64 * 1024
+SELDOM = 60.0
+"""Seconds between warnings of uvicorn that say the same: anybody can cause them."""
+LABEL = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"
+PLACE = re.compile(rf"({LABEL}(\.{LABEL})*|\[[0-9a-f:.]+\])(:[0-9]+)?", re.IGNORECASE)
+"""A name or an address, and a port. What urlsplit finds there may be less than what is there."""
 
 
 @frozen
@@ -140,17 +148,24 @@ _TLS_HINT = "--tls-cert FILE --tls-key FILE"
 def public(url: str) -> tuple[str, str]:
     """Host and origin of the address people use."""
     try:
-        parts = urlsplit(url)
-        named, port = parts.hostname, parts.port
+        host = _public_host(url)
     except ValueError:
-        named, port, parts = None, None, urlsplit("")
-    extra = parts.username or parts.password or parts.query or parts.fragment
-    if parts.scheme != "https" or not named or extra or parts.path not in ("", "/"):
         cause = "it is not an address such as https://ags.example.org"
-        raise Unfit("use the public address", subject=url, cause=cause)
-    host = f"[{named}]" if ":" in named else named
-    host = host if port in (None, 443) else f"{host}:{port}"
+        raise Unfit("use the public address", subject=url, cause=cause) from None
     return host, f"https://{host}"
+
+
+def _public_host(url: str) -> str:
+    """As browsers send it; ValueError if none ever would."""
+    parts = urlsplit(url)
+    named, port = parts.hostname or "", parts.port
+    is_plain = parts.path in ("", "/") and not parts.query and not parts.fragment
+    is_odd = PLACE.fullmatch(parts.netloc) is None or port == 0
+    # urlsplit leaves out line breaks and the like, wherever they are.
+    if parts.scheme != "https" or not is_plain or is_odd or not re.fullmatch(r"[!-~]+", url):
+        raise ValueError(url)
+    host = f"[{ipaddress.IPv6Address(named)}]" if ":" in named else named
+    return host if port in (None, 443) else f"{host}:{port}"
 
 
 def ours(serving: Serving, sockets: Sequence[socket.socket]) -> Ours:
@@ -253,7 +268,9 @@ def _lock_file(ags_home: Path, part: Part) -> Path:
 
 
 @contextlib.contextmanager
-def listening(serving: Serving, taken: Mapping[Part, int]) -> Iterator[dict[Part, socket.socket]]:
+def listening(
+    ags_home: Path, serving: Serving, taken: Mapping[Part, int]
+) -> Iterator[dict[Part, socket.socket]]:
     """A socket for each part, and the word of it in each lock."""
     at = check(serving)
     _check_tls(serving)
@@ -264,9 +281,25 @@ def listening(serving: Serving, taken: Mapping[Part, int]) -> Iterator[dict[Part
         }
         for part, descriptor in taken.items():
             port = sockets[part].getsockname()[1]
+            _claim(ags_home, port)
             running = Running(os.getpid(), url_of(serving, at, sockets[part]), port)
             os.pwrite(descriptor, records.encode(running), 0)
         yield sockets
+
+
+def _claim(ags_home: Path, port: int) -> None:
+    if port in origins.agents(ags_home):
+        raise AgsError(
+            "listen",
+            subject=f"port {port}",
+            cause="an agent's server was published there once, and a browser may still keep what"
+            " it left for this address",
+            hint="choose another with --port or --api-port",
+        )
+    try:
+        origins.note(ags_home, "served", port)
+    except OSError as error:
+        raise records.write_error("note the port", ags_home / "server", error) from error
 
 
 def urls(serving: Serving, sockets: Mapping[Part, socket.socket]) -> dict[Part, str]:
@@ -340,11 +373,13 @@ class Server(uvicorn.Server):
 
 def _config(app: ASGIApp, serving: Serving, log: Log) -> uvicorn.Config:
     logger = logging.getLogger("uvicorn.error")
-    logger.handlers, logger.propagate = [FromUvicorn(log)], False
+    told = FromUvicorn(log)
+    told.addFilter(Seldom())
+    logger.handlers, logger.propagate = [told], False
     return uvicorn.Config(
         app,
         loop="asyncio",
-        http="h11",
+        http=Prompt,
         ws="websockets-sansio",
         ws_max_size=MOST_FRAME,
         ws_per_message_deflate=False,
@@ -360,6 +395,23 @@ def _config(app: ASGIApp, serving: Serving, log: Log) -> uvicorn.Config:
         ssl_certfile=serving.tls_cert,
         ssl_keyfile=str(serving.tls_key) if serving.tls_key else None,
     )
+
+
+class Seldom(logging.Filter):
+    """Lets a warning through once a minute, and each error."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now, text = time.monotonic(), str(record.msg)
+        if record.levelno >= logging.ERROR:
+            return True
+        if now - self._told.get(text, -SELDOM) < SELDOM:
+            return False
+        self._told[text] = now
+        return True
 
 
 def notify(environ: Mapping[str, str], word: str) -> None:

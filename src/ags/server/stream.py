@@ -56,7 +56,7 @@ def counted(state: State) -> Iterator[bool]:
 
 
 class EventStream(Response):
-    """Sends what `source` gives until that ends, the reader leaves or the server stops."""
+    """Sends what `source` gives until that ends, the reader leaves or may no more, or we stop."""
 
     media_type = "text/event-stream"
 
@@ -83,7 +83,8 @@ class EventStream(Response):
         head = {"status": self.status_code, "headers": self.raw_headers}
         await send({"type": "http.response.start", **head})
         sending = asyncio.create_task(self._send_all(send))
-        ends = (_gone(receive), self._state.stopping.wait())
+        over = self._state.keys.until_ended(scope["ags.token"], self._beat)
+        ends = (_gone(receive), self._state.stopping.wait(), over)
         others = [asyncio.create_task(each) for each in ends]
         try:
             await asyncio.wait((sending, *others), return_when=asyncio.FIRST_COMPLETED)

@@ -17,11 +17,13 @@ from ags.control.client import View
 from ags.control.wire import Ended, Size
 from ags.engine import Engine
 from ags.errors import AgsError, Missing
+from ags.frozen import frozen
+from ags.server.auth import Keys
 from ags.server.state import State
-from ags.server.stream import MOST_STREAMS, PATIENCE, counted
+from ags.server.stream import BEAT, MOST_STREAMS, PATIENCE, counted
 
 PROTOCOL = "ags.v1"
-UNFIT, MISSING, REFUSED, FULL, STOPPING = 4422, 4404, 4409, 4503, 1012
+UNFIT, LOGGED_OUT, MISSING, REFUSED, FULL, STOPPING = 4422, 4401, 4404, 4409, 4503, 1012
 MOST_REASON = 120
 """Bytes: a close frame has room for 123."""
 
@@ -31,7 +33,7 @@ class Unspoken(Exception):
 
 
 async def serve(websocket: WebSocket, state: State, run: str, size: Size, *, shell: bool) -> None:
-    """Until the program ends, the viewer leaves or the server stops."""
+    """Until the program ends, the viewer leaves or logs out, or the server stops."""
     wanted = websocket.scope.get("subprotocols", ())
     await websocket.accept(PROTOCOL if PROTOCOL in wanted else None)
     with counted(state) as room:
@@ -63,7 +65,7 @@ async def _visit(websocket: WebSocket, state: State, run: str, size: Size, *, sh
         await _patiently(websocket.send_text(told))
         await _close(websocket, 1000, "")
     else:
-        await _close(websocket, STOPPING, "the server stops; the run goes on")
+        await _close(websocket, outcome.code, outcome.reason)
 
 
 def _at_work(engine: Engine, name: str, *, shell: bool) -> Path:
@@ -75,16 +77,25 @@ def _at_work(engine: Engine, name: str, *, shell: bool) -> Path:
     return run_dir
 
 
-class _Stopping:
-    """The server ends before the program does."""
+@frozen
+class _Cut:
+    """We end it before the program does."""
+
+    code: int
+    reason: str
 
 
-async def _first(websocket: WebSocket, state: State, view: View) -> Ended | _Stopping | None:
+_STOPPED = _Cut(STOPPING, "the server stops; the run goes on")
+_LOGGED_OUT = _Cut(LOGGED_OUT, "the session was ended; the run goes on")
+
+
+async def _first(websocket: WebSocket, state: State, view: View) -> Ended | _Cut | None:
     """Whatever comes first: None, if the viewer left."""
     ways = (
         asyncio.create_task(_show(websocket, view)),
-        asyncio.create_task(_type(websocket, view)),
-        asyncio.create_task(_told(state)),
+        asyncio.create_task(_type(websocket, state.keys, view)),
+        asyncio.create_task(_stopped(state)),
+        asyncio.create_task(_logged_out(websocket, state.keys)),
     )
     try:
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -101,17 +112,26 @@ async def _show(websocket: WebSocket, view: View) -> Ended:
     return data
 
 
-async def _type(websocket: WebSocket, view: View) -> None:
+async def _type(websocket: WebSocket, keys: Keys, view: View) -> _Cut | None:
     while (came := await websocket.receive())["type"] == "websocket.receive":
+        # Nobody has told us yet, if another process ended the session.
+        if keys.who(websocket.scope["ags.token"]) is None:
+            return _LOGGED_OUT
         if (typed := came.get("bytes")) is not None:
             await view.type(typed)
         else:
             view.resize(_size(came.get("text") or ""))
+    return None
 
 
-async def _told(state: State) -> _Stopping:
+async def _stopped(state: State) -> _Cut:
     await state.stopping.wait()
-    return _Stopping()
+    return _STOPPED
+
+
+async def _logged_out(websocket: WebSocket, keys: Keys) -> _Cut:
+    await keys.until_ended(websocket.scope["ags.token"], BEAT)
+    return _LOGGED_OUT
 
 
 def _size(text: str) -> Size:

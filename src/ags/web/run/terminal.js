@@ -10,7 +10,7 @@ import { oneLine } from "./text.js";
 const WAITS = [500, 1000, 2000, 4000, 8000];
 const MOST_FRAME = 32 * 1024;
 /** Closed for good: what was asked for is not there, or not to be had. */
-const FINAL = [1000, 4404, 4409, 4422];
+const FINAL = [1000, 4401, 4404, 4409, 4422];
 const STYLES = "/vendor/xterm/xterm.css";
 
 /** @param {{run: any}} props */

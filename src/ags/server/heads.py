@@ -1,0 +1,160 @@
+"""What a connection has to say before anything is done for it: soon, and in few words.
+
+Anybody on the machine can connect, so none of it may cost those who have a token: neither places,
+nor time, nor memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+PATIENCE = 10.0
+"""Seconds for a whole head to arrive."""
+MOST_HEAD = 64 * 1024
+MOST_LINES = 128
+MOST_COOKIES = 2 << 20
+"""Bytes. Browsers keep 180 cookies of 4 KiB for a host."""
+MOST_STRANGERS = 200
+"""Connections whose last request was let in by no token; the page's own files need none."""
+COOKIE = b"cookie:"
+
+
+class TooMuch(Exception):
+    """No honest client sends such a head."""
+
+
+class Head:
+    """A head as it comes in, without its cookies.
+
+    They are none of ours, as we set none: a browser sends those of every port of this host, and a
+    page on another port can set so many that no server would take the request.
+    """
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self._rest = bytearray()
+        """Of the line that is not whole yet."""
+        self._searched = 0
+        self._lines = 0
+        self._dropped = 0
+        self._in_cookie = False
+
+    def feed(self, data: bytes) -> bytes | None:
+        """All that came, once the head is whole; None until then."""
+        self._rest += data
+        if not self._lines and self._rest[:1] < b"!":
+            return bytes(self._rest)  # no head, whatever follows: h11 says so
+        while (end := self._rest.find(b"\n", self._searched) + 1) > 0:
+            line = bytes(self._rest[:end])
+            del self._rest[:end]
+            self._searched = 0
+            self._take(line)
+            if line in (b"\n", b"\r\n"):
+                return bytes(self._kept + self._rest)
+        self._shorten()
+        return None
+
+    def _take(self, line: bytes) -> None:
+        is_more = line[:1] in (b" ", b"\t")  # of the line before
+        self._in_cookie = self._in_cookie if is_more else self._is_cookie(line)
+        self._lines += 1
+        if self._in_cookie:
+            self._dropped += len(line)
+        else:
+            self._kept += line
+        self._check(len(self._kept))  # what follows may be a body, which others judge
+
+    def _shorten(self) -> None:
+        if self._is_cookie(self._rest):
+            self._dropped += len(self._rest) - len(COOKIE)
+            del self._rest[len(COOKIE) :]
+        self._searched = len(self._rest)
+        self._check(len(self._kept) + len(self._rest))
+
+    def _is_cookie(self, line: bytes | bytearray) -> bool:
+        return self._lines > 0 and line[: len(COOKIE)].lower() == COOKIE
+
+    def _check(self, size: int) -> None:
+        if size > MOST_HEAD or self._lines > MOST_LINES or self._dropped > MOST_COOKIES:
+            raise TooMuch
+
+
+class Prompt(H11Protocol):
+    """Closes, without an answer, what takes too long to ask.
+
+    And what strangers hold is never what somebody with a token waits for: where there are too many
+    of them, the one who came first goes.
+    """
+
+    _since = 0.0
+    _deadline: asyncio.TimerHandle | None = None
+    _head: Head | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._since = self.loop.time()
+        self._begin()
+        self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._in_time()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.conn.their_state is h11.IDLE:
+            self._begin()
+            self._unset_keepalive_if_required()
+            # One that was sent before its turn is in the hands of h11 already.
+            if not self.conn.trailing_data[0]:
+                self._hear(data)
+                return
+        super().data_received(data)
+
+    def _hear(self, data: bytes) -> None:
+        self._head = self._head or Head()
+        try:
+            whole = self._head.feed(data)
+        except TooMuch:
+            self._in_time()
+            self.logger.warning("A head was too large.")
+            self.send_400_response("Invalid HTTP request received.")
+            return
+        if whole is not None:
+            self._head = None
+            super().data_received(whole)
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self.conn.their_state is not h11.IDLE:
+            self._in_time()
+
+    def _begin(self) -> None:
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(PATIENCE, self._leave)
+
+    def _in_time(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _leave(self) -> None:
+        # Not `close`: over TLS that would wait for the other side again.
+        self.transport.abort()
+
+    def _make_room(self) -> None:
+        if len(self.connections) <= MOST_STRANGERS:
+            return
+        others = (each for each in self.connections if isinstance(each, Prompt))
+        strangers = [each for each in others if each.is_strange]
+        if len(strangers) > MOST_STRANGERS:
+            self.logger.warning("Too many connections without a token: the oldest is closed.")
+            min(strangers, key=lambda each: each._since)._leave()
+
+    @property
+    def is_strange(self) -> bool:
+        """Whether the gate has not let it in, and it is still there."""
+        admitted = self.scope is not None and "ags.token" in self.scope
+        return not admitted and not self.transport.is_closing()

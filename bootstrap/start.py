@@ -34,7 +34,7 @@ def is_current(prefix: str, root: str, kind: str) -> bool:
 
 def main() -> int:
     called, *arguments = sys.argv[1:]
-    kind = "dev" if called == "ags-test" else "run"
+    kind = "dev" if called in ("ags-test", "ags-bench") else "run"
     if not is_current(sys.prefix, ROOT, kind):
         sys.path[:0] = [ROOT, os.path.join(ROOT, "src")]
         from bootstrap import environment

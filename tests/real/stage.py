@@ -121,7 +121,8 @@ class Stage:
         return runs.load(self.run_dir(name))
 
     def events(self, kind: str, name: str = "try") -> list[dict[str, Any]]:
-        lines = (self.run_dir(name) / "events.jsonl").read_text().splitlines()
+        # By line feeds alone: what an agent says may hold other ends of lines.
+        lines = (self.run_dir(name) / "events.jsonl").read_bytes().splitlines()
         return [told for told in map(json.loads, lines) if told["kind"] == kind]
 
     def refused(self, name: str = "try") -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import gc
 import json
 import os
 import shlex
@@ -281,6 +282,7 @@ def _work_aside(work: Callable[[], bytes | None], writing: int) -> NoReturn:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
+        gc.disable()  # it ends soon, and all it made with it
         made = work()
         with open(writing, "wb", closefd=False) as out:
             out.write(_DONE + (made or b""))

@@ -12,7 +12,7 @@ from typing import Any
 from tests.server.conftest import Answer, Server, serving
 from tests.workspace.repositories import Checkout, checkout
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 HOLDS = "echo at work; while ! [ -e go ]; do sleep 0.05; done"
 WORKS = "echo world >> a.txt"
 

@@ -25,7 +25,7 @@ from tests.server.listening import eventually, memory
 from tests.server.test_stream import HOLDS, metrics
 from tests.server.test_stream import served as served
 
-SOON = 30.0
+SOON = 120.0
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ FLAGS = (
     # Whatever it would like to look up, nothing leaves.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
 )
-PATIENCE = 30_000
+PATIENCE = 60_000
 DESK, PHONE = (1280, 800), (390, 844)
 # What a policy forbids does not always reach the console.
 TELLS = """addEventListener("securitypolicyviolation", (event) =>

@@ -30,6 +30,10 @@ async function load(name) {
   arrived.value++;
 }
 
+// At once, and not only when there is something to draw: its parts are fetched meanwhile. What is
+// wrong with it the view itself tells.
+if (token.value && VIEWS[route.value.view]) load(route.value.view).catch(() => null);
+
 function View() {
   const { view, name, tab, query } = route.value;
   const [problem, setProblem] = useState(/** @type {import("./api.js").Problem | null} */ (null));

@@ -1,7 +1,7 @@
 // @ts-check
 // One listener for all keys. A later binding of the same key goes before an earlier one.
 import { signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 /**
  * @typedef {object} Binding
@@ -31,7 +31,8 @@ export function useKeys(list) {
   const latest = useRef(list);
   latest.current = list;
   const names = list.map(({ key, label }) => `${key} ${label}`).join("\n");
-  useEffect(() => {
+  // Before it is painted: whoever sees what a key is for can press it.
+  useLayoutEffect(() => {
     const unbind = list.map((each, index) =>
       bind({ ...each, run: (event) => latest.current[index]?.run(event) }),
     );

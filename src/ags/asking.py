@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,11 @@ async def asked(shelf: Shelf, run: str | None = None) -> tuple[Asked, ...]:
 
 async def the_one(shelf: Shelf, id_: str, run: str | None = None) -> Asked:
     """The question of this id, be it whose it may."""
-    found = [each for each in await asked(shelf, run) if each.id == id_]
+    return chosen(await asked(shelf, run), id_)
+
+
+def chosen(among: Iterable[Asked], id_: str) -> Asked:
+    found = [each for each in among if each.id == id_]
     if not found:
         cause = "no run asks this: it was answered, or waited too long"
         raise Missing("answer this", subject=id_, cause=cause, hint="see `ags asks`")

@@ -8,7 +8,7 @@ import ssl
 import pytest
 
 from ags.egress.tls import Authority
-from ags.egress.wire import Handshake, Hello, HelloReader, NeedMore, Refused, sniff
+from ags.egress.wire import Handshake, Hello, HelloReader, NeedMore, Refused
 from tests.egress import hellos
 from tests.egress.hellos import alpn, body, extension, hello, message, record, sni, versions
 
@@ -271,24 +271,3 @@ def test_after_a_plain_answer_nothing_more_is_looked_at() -> None:
 
 def test_bytes_that_are_no_tls_after_the_hello_are_refused() -> None:
     assert handshake().from_client(b"GET / HTTP/1.1\r\n") is not None
-
-
-@pytest.mark.parametrize(
-    ("start", "expected"),
-    [
-        (b"", NeedMore()),
-        (b"G", NeedMore()),
-        (b"GET", NeedMore()),
-        (b"GET /", "http"),
-        (b"VERSION-CONTROL ", "http"),
-        (b"\x16", "tls"),
-        (b"\x16\x03\x01", "tls"),
-    ],
-)
-def test_the_first_bytes_tell_http_from_tls(start: bytes, expected: object) -> None:
-    assert sniff(start) == expected
-
-
-@pytest.mark.parametrize("start", [b" ", b"get /", b"SSH-2.0-x", b"\x05\x01\0", b"A" * 21, b"\n"])
-def test_other_first_bytes_are_refused(start: bytes) -> None:
-    assert isinstance(sniff(start), Refused)

@@ -23,7 +23,7 @@ from ags.egress.inject import (
 )
 from ags.egress.model import Decision, Request
 from ags.egress.socks import Connect, ProxyReader, Say
-from ags.egress.wire import Hello, HelloReader, NeedMore, Refused, sniff
+from ags.egress.wire import Hello, HelloReader, NeedMore, Refused
 from tests.egress import hellos
 from tests.property import fuzz_egress
 
@@ -55,7 +55,6 @@ def test_any_bytes_are_a_hello_or_not_whole_and_in_pieces(data: bytes, at: list[
         parts = HelloReader()
         found = [parts.feed(piece) for piece in pieces(start, at)][-1]
         assert found == HelloReader().feed(start)
-        sniff(start)
 
 
 @given(names, st.lists(st.binary(min_size=1, max_size=20), max_size=4), cuts)

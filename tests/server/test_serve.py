@@ -436,3 +436,13 @@ def test_a_port_that_an_agent_had_is_not_ours_any_more(tmp_path: Path) -> None:
     (made.ags_home / "server/served").unlink()
     refused = made.ags("web", "--no-open", "--port", str(port))
     assert refused.returncode == 1 and "an agent's server was published there" in refused.stderr
+
+
+def test_small_answers_go_at_once_and_the_deaf_are_given_up() -> None:
+    with serve.bind(address("127.0.0.1"), 0) as listening, socket.socket() as client:
+        # Of a socket without its protocol's name, asyncio leaves small answers waiting.
+        assert listening.proto == socket.IPPROTO_TCP
+        client.connect(listening.getsockname())
+        listening.setblocking(True)
+        with listening.accept()[0] as taken:
+            assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 60_000

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ags.workspace.diff import FileChange, contents, diff
-from ags.workspace.leaks import entropy, leak
+from ags.workspace.leaks import Leaks, entropy
 from ags.workspace.patchtext import Hunk, Line
 from ags.workspace.risky import Risk, Sort, leads_out, risky, wants_content
 from tests.workspace.repositories import Checkout, checkout, go
@@ -229,7 +229,7 @@ def test_what_looks_like_a_secret_is_flagged_by_line_and_not_repeated(what: str)
     ],
 )
 def test_ordinary_text_is_not_taken_for_a_secret(line: str) -> None:
-    assert leak(line) == ""
+    assert Leaks(line).of(line) == ""
 
 
 def test_a_removed_secret_and_one_in_the_context_are_no_news() -> None:
@@ -259,7 +259,7 @@ def test_a_flood_is_cut_with_a_word() -> None:
 
 @given(st.text(alphabet="aeyJ.:/@=-_ \"'1passwordBEGIN", max_size=300))
 def test_no_text_raises(text: str) -> None:
-    leak(text)
+    Leaks(text).of(text)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,8 @@ def test_no_text_raises(text: str) -> None:
 )
 def test_no_text_keeps_us_busy(unit: str) -> None:
     start = time.process_time()
-    leak(unit * (200_000 // len(unit)))
+    text = unit * (200_000 // len(unit))
+    Leaks(text).of(text)
     assert time.process_time() - start < 5
 
 

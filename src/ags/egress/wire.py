@@ -6,10 +6,8 @@ what comes out. Time is the caller's to limit, size is limited here.
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Iterator
-from typing import Literal
 
 from ags.egress.hosts import BadHost, address_of, canonical_host
 from ags.frozen import frozen
@@ -26,7 +24,6 @@ _SERVER_NAME, _ALPN, _VERSIONS = 0, 16, 43
 _ENCRYPTED = frozenset((0xFE0D, 0xFD00, 0xFFCE))
 _RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
 """What a server puts where its random bytes would be, to ask for a second hello."""
-_METHOD = re.compile(rb"[A-Z][A-Z-]*")
 _EXTENSION = struct.Struct("!HH")
 _BEYOND = "a length in the TLS hello points beyond its end"
 
@@ -333,15 +330,3 @@ class _Records:
             record = bytes(self._held[:length])
             del self._held[:length]
             yield kind, record
-
-
-def sniff(start: bytes) -> NeedMore | Refused | Literal["http", "tls"]:
-    """What a connection speaks, by its first bytes: for ports on which either may come."""
-    if start[:1] == b"\x16":
-        return "tls"
-    method, space, _ = start.partition(b" ")
-    if len(method) > MOST_METHOD or (method and not _METHOD.fullmatch(method)):
-        return Refused("not-http", "what came is neither HTTP nor TLS")
-    if not space:
-        return NeedMore()
-    return "http" if method else Refused("not-http", "what came is neither HTTP nor TLS")

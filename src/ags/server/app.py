@@ -9,7 +9,6 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ags import __version__
@@ -44,10 +43,6 @@ def make_api(state: State) -> FastAPI:
     problems.install(app)
     for name in ROUTES:
         module = importlib.import_module(f"ags.server.routes.{name}")
-        for route in module.router.routes:
-            # FastAPI cannot describe a response class of ours that takes no status.
-            if isinstance(route, APIRoute) and route.status_code is None:
-                route.status_code = 200
         app.include_router(module.router, prefix=PREFIX)
         if isinstance(root := getattr(module, "root", None), APIRouter):
             app.include_router(root)

@@ -19,6 +19,7 @@ from ags.projects import Adding, Project
 from ags.server.schema import clean
 from ags.server.state import State, state_of
 from ags.store import Filter
+from ags.workspace import remote
 from ags.workspace.remote import Person, Url, checked_url
 
 
@@ -47,7 +48,7 @@ class Fetching:
         id_ = project.id
         self._begin(id_, projects.pull(self._state.engine(), id_, self._heard(id_)), "pull")
 
-    def _heard(self, id_: str) -> Any:  # noqa: ANN401
+    def _heard(self, id_: str) -> remote.Progress:
         def heard(stage: str, percent: int | None) -> None:
             self._progress[id_] = Progress(stage, percent)
             with contextlib.suppress(AgsError):

@@ -104,11 +104,6 @@ class Leaks:
         return ""
 
 
-def leak(text: str) -> str:
-    """The same of a single line."""
-    return Leaks(text).of(text)
-
-
 def _is_random(value: str) -> bool:
     mixed = any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
     return mixed and not _STAND_IN.search(value) and entropy(value) >= _BITS

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from ags.asking import Asked
+from ags.asking import Asked, chosen
 from ags.cli import asks as local
 from ags.cli.remote import values
 from ags.cli.remote.verb import There, like
 from ags.client import Client
-from ags.errors import AgsError, Missing
 from ags.paint import as_json, paint_for
 
 
@@ -25,11 +24,4 @@ def command(there: There, as_array: bool) -> None:
 
 def the_one(client: Client, id_: str, run: str | None) -> Asked:
     """The question of this id, be it whose it may."""
-    found = [each for each in map(values.asked, client.asks(run)) if each.id == id_]
-    if not found:
-        cause = "no run asks this: it was answered, or waited too long"
-        raise Missing("answer this", subject=id_, cause=cause, hint="see `ags asks`")
-    if len(found) > 1:
-        cause = f"several runs ask under this id: {', '.join(each.run for each in found)}"
-        raise AgsError("answer this", subject=id_, cause=cause, hint="add --run NAME")
-    return found[0]
+    return chosen(map(values.asked, client.asks(run)), id_)

@@ -27,6 +27,7 @@ SENT: dict[int | str, dict[str, Any]] = {
     operation_id="run_stream",
     summary="Follow what happens in a run",
     response_class=EventStream,
+    status_code=200,  # FastAPI cannot ask this class for it
     responses={**SENT, **documented(404, 422, 503)},
 )
 async def run_stream(
@@ -46,6 +47,7 @@ async def run_stream(
     operation_id="board_stream",
     summary="Follow all runs, projects and asks",
     response_class=EventStream,
+    status_code=200,  # FastAPI cannot ask this class for it
     responses={**SENT, **documented(422, 503)},
 )
 async def board_stream(

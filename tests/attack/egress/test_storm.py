@@ -14,7 +14,7 @@ fetch(dial("api.example", 443), "api.example", get("/control", "api.example", LA
 GET = "fetch(dial('api.example', 443), 'api.example', get('/{}', 'api.example', LAST))\n"
 
 
-def until(true: Callable[[], bool], patience: float = 20.0) -> None:
+def until(true: Callable[[], bool], patience: float = 60.0) -> None:
     deadline = time.monotonic() + patience
     while not true():
         assert time.monotonic() < deadline, "it does not come"
@@ -43,16 +43,15 @@ for thread in threads: thread.join()
 """
         + GET.format("same")
         + """
-open("stormed", "w").write(str(len(held)))
-time.sleep(30)
+open("storming", "w").write(str(len(held)))
+os.rename("storming", "stormed")
+time.sleep(300)
 """
     ) as storm:
         until(lambda: (scene.workspace / "stormed").exists())
         assert int((scene.workspace / "stormed").read_text()) > 400
-        begun = time.monotonic()
         calm = scene.attack(GET.format("another"))
-        assert time.monotonic() - begun < 10
-        assert storm.driver.poll() is None
+        assert storm.driver.poll() is None  # so it was meanwhile
     assert paths(scene.sites.api) == ["/same", "/another"]
     assert calm.reasons == []
 

@@ -27,8 +27,10 @@ export function showRow(entries, id) {
   if (link) return link.focus();
   // Out of the window: scrolled to first, so that there is something to focus.
   const at = entries.findIndex((entry) => entry.id === id);
-  document.querySelector(".rows")?.scrollTo({ top: at * heightNow() - 100 });
-  setTimeout(() => document.getElementById(`row-${id}`)?.focus(), 80);
+  const box = document.querySelector(".rows");
+  box?.scrollTo({ top: at * heightNow() - 100 });
+  box?.dispatchEvent(new Event("scroll")); // the browser's own comes with the next frame
+  queueMicrotask(() => document.getElementById(`row-${id}`)?.focus());
 }
 
 /** @typedef {{row: Row, within: boolean, index: number, project: string, chosen: boolean, onCursor: (id: string) => void}} Drawn */

@@ -1,6 +1,6 @@
 // @ts-check
 // The projects at the side of the board: chosen, added, pulled, taken away.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { call, Problem, problemOf } from "../api.js";
 import { failed, go, projects, runs, isOver, toast, withQuery } from "../store.js";
 import { Button, classes, Confirm, count, html, Menu, TextField, Trouble } from "../ui.js";
@@ -18,7 +18,7 @@ export function AddProject({ onAdded, onCancel, autofocus }) {
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (autofocus) form.current?.querySelector("input")?.focus();
   }, []);
   const add = async (/** @type {Event} */ event) => {

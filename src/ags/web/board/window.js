@@ -1,6 +1,6 @@
 // @ts-check
 // Of a long list of equal rows, only those in sight are in the document.
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 const MANY = 200;
 const SPARE = 20;
@@ -11,23 +11,14 @@ const SPARE = 20;
  */
 export function useWindow(place, count, height) {
   const [top, setTop] = useState(0);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const element = place.current;
     if (!element || count <= MANY) return;
-    let frame = 0;
-    const scrolled = () => {
-      frame ||= requestAnimationFrame(() => {
-        frame = 0;
-        // By tens: most scrolling needs no new rows.
-        setTop(Math.floor(element.scrollTop / height / 10) * 10);
-      });
-    };
+    // By tens: most scrolling needs no new rows.
+    const scrolled = () => setTop(Math.floor(element.scrollTop / height / 10) * 10);
     scrolled();
     element.addEventListener("scroll", scrolled, { passive: true });
-    return () => {
-      cancelAnimationFrame(frame);
-      element.removeEventListener("scroll", scrolled);
-    };
+    return () => element.removeEventListener("scroll", scrolled);
   }, [place.current, count > MANY, height]);
   if (count <= MANY) return { from: 0, to: count, above: 0, below: 0 };
   const seen = Math.ceil((place.current?.clientHeight || window.innerHeight) / height);

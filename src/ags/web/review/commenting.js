@@ -1,7 +1,7 @@
 // @ts-check
 /** Comments as they are shown and written, and the list of all of them. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { call } from "../api.js";
 import { useKeys } from "../keys.js";
@@ -50,7 +50,8 @@ const Quoted = ({ lines }) =>
 /** @param {{editing: Editing, model: Reviewing}} props */
 export function Editor({ editing, model }) {
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
-  useEffect(() => field.current?.focus({ preventScroll: true }), [editing]);
+  // Before the next key comes: it is the first letter of the comment.
+  useLayoutEffect(() => field.current?.focus({ preventScroll: true }), [editing]);
   const { side, start, end } = editing;
   const lines = start === end ? `line ${end}` : `lines ${start}–${end}`;
   /** @param {KeyboardEvent} event */

@@ -96,6 +96,11 @@ export function DiffPane({ model, shown }) {
   const longest = useMemo(() => longestLine(files, opened), [files, opened]);
   const view = useWindow(rows, STICKY, aboutOf);
   shown.current = { rows, view };
+  // What is written can be seen, and so is in the document.
+  useLayoutEffect(() => {
+    const at = editing ? rows.findIndex((row) => row.type === "edit") : -1;
+    if (at >= 0) view.reveal(at);
+  }, [editing]);
   const top = rows[view.at((view.scroller.current?.scrollTop ?? 0) + 1)] ?? rows[0];
   useEffect(() => { model.current.value = top?.file ?? null; }, [top?.file]);
 

@@ -32,25 +32,27 @@ export function useWindow(rows, covered = 0, aboutOf = (row) => [row]) {
   const found = useRef(/** @type {Map<R, Element>} */ (new Map()));
   const [view, setView] = useState({ from: 0, size: 1200 });
   const [corrected, setCorrected] = useState(0);
+  const look = useRef(() => {});
   const tops = useMemo(() => topsOf(rows, real.current), [rows, corrected]);
   const anchor = useAnchor(rows, tops, scroller, aboutOf);
 
   useLayoutEffect(() => {
     const element = scroller.current;
     if (!element) return;
-    const look = () => {
+    look.current = () => {
       anchor.look();
       setView((before) => {
         const [from, size] = [element.scrollTop, element.clientHeight];
         return before.from === from && before.size === size ? before : { from, size };
       });
     };
-    look();
-    element.addEventListener("scroll", look, { passive: true });
-    const watch = new ResizeObserver(look);
+    const looked = () => look.current();
+    looked();
+    element.addEventListener("scroll", looked, { passive: true });
+    const watch = new ResizeObserver(looked);
     watch.observe(element);
     return () => {
-      element.removeEventListener("scroll", look);
+      element.removeEventListener("scroll", looked);
       watch.disconnect();
     };
   }, [scroller.current]);
@@ -84,6 +86,7 @@ export function useWindow(rows, covered = 0, aboutOf = (row) => [row]) {
       const isSeen = top >= element.scrollTop && bottom <= element.scrollTop + element.clientHeight;
       if (align === "start") element.scrollTop = tops[row];
       else if (!isSeen) element.scrollTop = top - room / 4;
+      look.current(); // the scroll event comes with the next frame, the next key maybe before
     },
     measure(row, element) {
       if (element) found.current.set(row, element);

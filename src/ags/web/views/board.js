@@ -107,8 +107,8 @@ export function Board({ query }) {
   };
   const toProjects = () => {
     setSide(true);
-    // On a phone they are in the document only after that.
-    setTimeout(() => /** @type {HTMLElement | null} */ (document.querySelector(".projects [aria-current]"))?.focus(), 50);
+    // On a phone they are in the document only when that is drawn.
+    queueMicrotask(() => /** @type {HTMLElement | null} */ (document.querySelector(".projects [aria-current]"))?.focus());
   };
   useKeys([
     { key: "j", label: "Next run", group: "Board", run: () => move(1) },

@@ -1,6 +1,6 @@
 // @ts-check
 // A new run: what is to be done, on which project, by whom, and what it will be able to reach.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { call, problemOf } from "../api.js";
 import { AddProject, ProjectState } from "../board/projects.js";
 import { useKeys } from "../keys.js";
@@ -100,7 +100,7 @@ export function New({ query }) {
   const set = (/** @type {Partial<Form>} */ changes) => setForm((before) => ({ ...before, ...changes }));
 
   useEffect(() => void (kept.value = JSON.stringify(form)), [form]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (query.goal) goal.value = query.goal;
     place.current?.querySelector("textarea")?.focus();
   }, []);

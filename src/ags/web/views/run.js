@@ -73,7 +73,7 @@ function Shown({ run, row, feed, tab, changed }) {
   const step = (/** @type {number} */ by) => go(here(TABS[(TABS.indexOf(tab) + by + TABS.length) % TABS.length]));
   const tell = () => {
     if (tab !== "activity") go(here("activity"));
-    requestAnimationFrame(focusComposer);
+    queueMicrotask(focusComposer); // it is drawn by then
   };
   useKeys([
     { key: "[", label: "Tab to the left", group: "Run", run: () => step(-1) },

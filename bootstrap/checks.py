@@ -18,8 +18,8 @@ STAGES = (
     ("mypy", ("mypy", "--strict")),
 )
 
-# A file at a time, so that what a file sets up once is set up once, in our order (tests/conftest.py:
-# long ones first). One more than there are processors: much of what tests do is to wait.
+# A file at a time, so that what a file sets up once is set up once, and in our own order: long ones
+# first (tests/conftest.py). One more than there are processors: much of what tests do is to wait.
 SIDE_BY_SIDE = (
     "-n", str(min((os.cpu_count() or 1) + 1, 5)), "--dist", "loadfile", "--no-loadscope-reorder",
 )  # fmt: skip

@@ -25,10 +25,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 LONG = (
-    "tests/real/", "tests/attack/test_mutations.py", "tests/faults/", "tests/attack/egress/",
-    "tests/web/",
+    "tests/real/test_headless.py", "tests/attack/test_mutations.py", "tests/faults/",
+    "tests/real/", "tests/attack/egress/", "tests/web/",
 )  # fmt: skip
-"""Begun first, so that nobody is left alone with one of them at the end."""
+"""Begun first, so that nobody is left alone with one of them at the end. Of those with real agents
+one goes ahead of the others: it installs them, and the others would wait."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

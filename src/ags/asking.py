@@ -82,14 +82,17 @@ async def answered(
 def write_down(environ: Mapping[str, str], home: Path, one: Asked) -> None:
     """Into the policy, for `always`. First: what cannot be written down is not allowed either."""
     from ags.egress import edit  # only here is there YAML to read
-    from ags.egress.document import read_document
     from ags.egress.layers import policy_file
-    from ags.egress.rules import rules_in
 
     of_client = clients.policy_file(environ, home, runs.load(one.run_dir).order.client)
     file = of_client or policy_file(environ, home)
-    rules = rules_in(read_document(f"- {one.fields.get('rule')}", "the run's rule"), denial=False)
-    edit.rewrite(file, lambda text: edit.with_entries(text, file, home, rules))
+    rule = edit.read_rule(str(one.fields.get("rule")))
+    edit.rewrite(file, lambda text: edit.with_entries(text, file, home, (rule,)))
+
+
+async def granted(run_dir: Path, rule: str, seconds: float) -> dict[str, object]:
+    """A rule, as a line of `domains:`, holds in this run for so long."""
+    return await client.ask(run_dir, "grant", rule=rule, seconds=seconds)
 
 
 async def _asked_of_all(places: Sequence[tuple[str, Path]], notes: list[str]) -> tuple[Asked, ...]:

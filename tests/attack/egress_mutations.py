@@ -37,6 +37,7 @@ from ags.egress.fence import Fence
 from ags.egress.frames import Frames
 from ags.egress.http import HeadReader
 from ags.egress.inject import Redactor, Scanner
+from ags.egress.outer import Idle
 from ags.egress.pool import Pool
 from ags.egress.server import Server
 from ags.egress.wire import Handshake, HelloReader
@@ -47,7 +48,7 @@ Apply = Callable[[Patch], None]
 NAMES, ADDRESSES, TLS = "egress/test_names.py", "egress/test_addresses.py", "egress/test_tls.py"
 HTTP, DNS, DIRECT = "egress/test_http.py", "egress/test_dns.py", "egress/test_direct.py"
 ORIGINS, SOCKETS = "egress/test_origins.py", "egress/test_websockets.py"
-VARIANTS = "egress/test_variants.py"
+VARIANTS, OUTER = "egress/test_variants.py", "../egress/test_outer.py"
 SECRETS, STORM, POLICY = "egress/test_secrets.py", "egress/test_storm.py", "egress/test_policy.py"
 
 
@@ -381,6 +382,21 @@ self._redactor and not {b"identity"}.issuperset(encodings)',
             f"{PROOF}[liar.example-wishes0]",
             f"{SECRETS}::test_a_name_that_is_pointed_elsewhere_takes_no_secret_along",
         ),
+    ),
+    "egress: a connection that is left is of the terms it was made by": (
+        altered(Idle, "take", "each.terms is terms and ", ""),
+        (
+            f"{OUTER}::test_with_other_terms_it_is_dialled_anew",
+            f"{OUTER}::test_what_was_dialled_before_the_terms_changed_is_not_of_the_new_ones",
+        ),
+    ),
+    "egress: a connection that carried a body is left to nobody": (
+        altered(Conversation, "_leave", " and self._outer.clean", ""),
+        (f"{OUTER}::test_what_carried_a_body_is_left_to_nobody[at-once]",),
+    ),
+    "egress: a connection that is left has nothing to say": (
+        altered(Idle, "take", "if outer.quiet", "if True"),
+        (f"{OUTER}::test_what_an_origin_says_later_is_no_answer_for_the_next",),
     ),
     "egress: a most of connections": (
         never(Server, "_accept", "len(self._serving) >= MOST"),

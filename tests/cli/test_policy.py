@@ -15,11 +15,12 @@ import pytest
 
 from ags import runs
 from ags.cli import main
-from ags.control.server import Control
+from ags.control.server import Control, Verb
 from ags.egress.audit import Chain, Line
 from ags.errors import AgsError
 from ags.runs import Held, Run
 from tests.cli.desk import HOSTILE, Desk, is_harmless, on_terminal
+from tests.own_network import own_network
 from tests.runs.examples import create
 
 SCRIPT = "import sys; from ags.cli import main; main.VERBS['policy'] = ''; sys.exit(main.main())"
@@ -124,7 +125,29 @@ def test_add_tells_when_a_denial_still_holds(desk: Desk) -> None:
 def test_a_package_tool_is_filled_from_the_persons_settings(desk: Desk) -> None:
     (desk.home / ".npmrc").write_text("registry=https://packages.example/\n")
     desk.ags("policy", "add", "npm")
-    assert "  allow  npm: packages.example:443 tls GET,HEAD" in desk.ags("policy", "show").out
+    with own_network():  # its index is asked where it keeps its files
+        shown = desk.ags("policy", "show").out
+        refused = desk.ags("policy", "check", "https://files.example/")
+    assert "  allow  npm: packages.example:443 tls GET,HEAD\n" in shown
+    assert refused.code == 1 and "the index of npm named no further host" in refused.err
+
+
+def test_a_clients_own_file_holds_for_its_runs_alone(desk: Desk) -> None:
+    write(desk, "domains: [api.example, ads.example]\n")
+    own = desk.home / ".config/ags/clients/acme/policy.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("domains: [acme.example]\ndeny: [ads.example]\n")
+    said = desk.ags("policy", "show", "--client", "acme").out
+    assert f"\nclient  {own}\n  deny   ads.example\n  allow  acme.example\n" in said
+    assert f"\nuser  {file_of(desk)}\n" in said and "acme" not in desk.ags("policy", "show").out
+    found = json.loads(desk.ags("policy", "show", "--client", "acme", "--json").out)
+    assert (found["client"], found["client_file"]) == ("acme", str(own))
+    for host, plain, client in (("acme", 1, 0), ("ads", 0, 1), ("api", 0, 0)):
+        url = f"https://{host}.example/"
+        assert desk.ags("policy", "check", url).code == plain
+        assert desk.ags("policy", "check", "--client", "acme", url).code == client
+    assert "no rules of beta's: " in desk.ags("policy", "show", "--client", "beta").out
+    assert desk.ags("policy", "check", "--client", "../acme", "https://api.example/").code == 2
 
 
 @pytest.mark.parametrize(
@@ -315,22 +338,30 @@ def test_at_a_terminal_learn_asks(desk: Desk, key: str, written: bool) -> None:
 
 
 class Answering(threading.Thread):
-    """A run at work whose control socket knows `reload`."""
+    """A run at work whose control socket knows `reload` and `grant`."""
 
     def __init__(self, held: Held, refuses: bool = False) -> None:
         super().__init__(daemon=True)
         self._held, self._refuses = held, refuses
         self._up, self._down = threading.Event(), threading.Event()
         self.asked = 0
+        self.granted: list[tuple[object, object]] = []
 
     def run(self) -> None:
         asyncio.run(self._serve())
 
     async def _serve(self) -> None:
-        control = await Control.open(self._held.run_dir, {"reload": self._reload})
+        control = await Control.open(self._held.run_dir, self._verbs())
         self._up.set()
         await asyncio.to_thread(self._down.wait)
         await control.close()
+
+    def _verbs(self) -> dict[str, Verb]:
+        return {"reload": self._reload, "grant": self._grant}
+
+    async def _grant(self, request: Mapping[str, object]) -> Mapping[str, object]:
+        self.granted.append((request["rule"], request["seconds"]))
+        return {}
 
     async def _reload(self, request: Mapping[str, object]) -> Mapping[str, object]:
         self.asked += 1
@@ -340,7 +371,7 @@ class Answering(threading.Thread):
 
     def __enter__(self) -> Answering:
         self.start()
-        assert self._up.wait(30)
+        assert self._up.wait(60)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -366,7 +397,42 @@ def test_reload_reaches_the_run_that_is_named_or_all(desk: Desk) -> None:
         assert (first.asked, second.asked) == (2, 1)
 
 
-@pytest.mark.parametrize("verb", ["show", "add", "remove", "check", "log", "learn", "reload"])
+def test_grant_is_for_one_run_at_work_and_writes_nothing_down(desk: Desk) -> None:
+    desk.record("ended")
+    with Answering(create(desk.state, "first", state="running")) as first:
+        said = desk.ags("policy", "grant", "first", "a.example", "db.example:5432", "--for", "30m")
+        assert said.out == (
+            "allowed for 30 min in first: a.example\n"
+            "allowed for 30 min in first: {host: db.example, ports: [5432]}\n"
+        )
+        assert desk.ags("policy", "grant", "first", "*.b.example").code == 0
+        for bad in (
+            "first https://a.example/",
+            "first npm",
+            "first a.example --for 0",
+            "ended a.b",
+        ):
+            desk.refused("policy", "grant", *bad.split())
+    assert first.granted == [
+        ("a.example", 1800.0),
+        ("{host: db.example, ports: [5432]}", 1800.0),
+        ('"*.b.example"', 3600.0),
+    ]
+    assert not file_of(desk).exists()
+
+
+def test_a_clients_rules_are_in_its_own_file(desk: Desk) -> None:
+    assert desk.ags("policy", "add", "--client", "acme", "a.example").code == 0
+    assert not file_of(desk).exists()
+    assert desk.ags("policy", "check", "--client", "acme", "https://a.example/").code == 0
+    assert desk.ags("policy", "check", "https://a.example/").code == 1
+    assert desk.ags("policy", "remove", "--client", "acme", "a.example").code == 0
+    assert desk.ags("policy", "check", "--client", "acme", "https://a.example/").code == 1
+
+
+@pytest.mark.parametrize(
+    "verb", ["show", "add", "remove", "check", "log", "learn", "grant", "reload"]
+)
 def test_each_has_help_with_an_example(desk: Desk, verb: str) -> None:
     said = desk.ags("policy", verb, "--help")
     assert said.code == 0 and f"\n    ags policy {verb}" in said.out

@@ -51,7 +51,7 @@ def planned(told: dict[str, Any], authority: tls.Authority) -> Plan:
     )
     made = plan.build(spec, host.read({"PATH": "/usr/bin:/bin", "TERM": "dumb"}, who.host_uid))
     given = {
-        PurePosixPath("/etc/resolv.conf"): b"nameserver 198.18.0.1\noptions timeout:2\n",
+        PurePosixPath("/etc/resolv.conf"): b"nameserver 198.18.0.1\noptions timeout:20\n",
         CA: authority.bundle(system, extra),
         JAVA: authority.truststore(system, extra),
     }

@@ -44,7 +44,7 @@ class Person:
     policy: Policy = field(default_factory=lambda: asking(READ_ONLY))
     now: float = 1000.0
     told: list[Change] = field(default_factory=list)
-    patience: float = 5.0
+    patience: float = 60.0
     most: int = 64
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ def played(scene: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     @functools.wraps(scene)
     def test(*given: P.args, **named: P.kwargs) -> None:
         async def bounded() -> None:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 await scene(*given, **named)
 
         asyncio.run(bounded())
@@ -145,7 +145,7 @@ async def test_a_denial_holds_for_the_run_and_for_nothing_else() -> None:
 
 @played
 async def test_nobody_there_means_no() -> None:
-    person = Person(patience=0.05)
+    person = Person(patience=0.5)
     first, second = await person.held(WEB, WEB)
     assert [(await task).reason for task in (first, second)] == ["ask-timeout"] * 2
     assert person.asks.pending() == () and person.outcomes() == ["asked", "time-out"]

@@ -26,7 +26,7 @@ def watching(work: Work) -> None:
             end.setblocking(False)
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         with one, other:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await work(epoll, (one, other))
         epoll.close()
         assert os.listdir("/proc/self/fd") == before

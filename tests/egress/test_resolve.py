@@ -209,7 +209,7 @@ def addresses(*texts: str) -> tuple[Address, ...]:
     return tuple(map(ip_address, texts))
 
 
-def dialled(*texts: str, port: int = 443, timeout: float = 5) -> tuple[str, float]:
+def dialled(*texts: str, port: int = 443, timeout: float = 60) -> tuple[str, float]:
     async def scene() -> tuple[str, float]:
         start = time.monotonic()
         made = await dial(addresses(*texts), port, timeout)
@@ -240,11 +240,13 @@ def test_a_judged_address_is_reached(world: World, address: str) -> None:
         assert accepted(listener) == 1
 
 
-def test_an_address_that_refuses_makes_way_for_the_next_at_once(world: World) -> None:
+def test_an_address_that_refuses_makes_way_for_the_next_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolving, "STAGGER", 600.0)
     with world.listen(PUBLIC) as listener:
-        address, took = dialled(PUBLIC_6, PUBLIC)
+        address, _ = dialled(PUBLIC_6, PUBLIC)
         assert (address, accepted(listener)) == (PUBLIC, 1)
-        assert took < resolving.STAGGER
 
 
 def test_an_address_that_does_not_answer_is_not_waited_for(world: World) -> None:
@@ -252,7 +254,7 @@ def test_an_address_that_does_not_answer_is_not_waited_for(world: World) -> None
     with world.listen(PUBLIC) as listener:
         address, took = dialled(SILENT, PUBLIC)
         assert (address, accepted(listener)) == (PUBLIC, 1)
-        assert resolving.STAGGER <= took < 2
+        assert took >= resolving.STAGGER
 
 
 def _lose_packets(world: World) -> None:
@@ -371,7 +373,7 @@ AFRESH = """
 import asyncio, socket, sys
 sys.path.insert(0, sys.argv[1])
 from ags.egress import resolve
-resolve.LOOKUP_TIMEOUT = 0.3
+resolve.LOOKUP_TIMEOUT = 2.0 if "silence" in sys.argv else 60.0
 try:
     print(asyncio.run(resolve.resolve("api.example", resolve.system_lookup)))
 except resolve.Unreachable as error:
@@ -411,8 +413,8 @@ def test_a_private_answer_of_the_resolver_is_refused(world: World) -> None:
 
 def test_a_resolver_that_says_nothing_is_not_waited_for(world: World) -> None:
     with nameserver(api_example="silence") as server:
-        (said,) = afresh(RES_OPTIONS="timeout:1 attempts:1")
-        assert said == "unresolved: no answer about it for 0.3 s"
+        (said,) = afresh("silence", RES_OPTIONS="timeout:5 attempts:1")
+        assert said == "unresolved: no answer about it for 2 s"
         assert server.asked
 
 

@@ -15,7 +15,7 @@ from ags.egress.server import Server
 from ags.egress.tls import Authority, upstream
 from ags.kernel.netns import Opened
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 NONSENSE = b"nonsense\r\n\r\n"
 
 

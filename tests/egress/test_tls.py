@@ -382,7 +382,7 @@ def listener(authority: Authority) -> Iterator[Listener]:
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
     try:
-        assert started.wait(10)
+        assert started.wait(60)
         yield made
     finally:
         over.set()
@@ -422,7 +422,7 @@ def call(client: str, listener: Listener, folder: Path, env: dict[str, str]) -> 
     command = [words.get(word, word) for word in CLIENTS[client]]
     base = {"PATH": "/usr/bin:/bin", "HOME": str(folder)}
     return subprocess.run(
-        command, env={**base, **env}, stdout=subprocess.PIPE, text=True, timeout=60
+        command, env={**base, **env}, stdout=subprocess.PIPE, text=True, timeout=120
     ).stdout
 
 
@@ -466,7 +466,7 @@ def test_a_peer_that_sends_all_before_it_reads_is_not_kept_waiting(authority: Au
     def client(port: int) -> int:
         context = ssl.create_default_context(cadata=authority.certificate.decode())
         with (
-            socket.create_connection(("127.0.0.1", port), timeout=20) as plain,
+            socket.create_connection(("127.0.0.1", port), timeout=60) as plain,
             context.wrap_socket(plain, server_hostname=HOST) as connection,
         ):
             connection.sendall(bytes(size))
@@ -494,4 +494,4 @@ def test_a_peer_that_sends_all_before_it_reads_is_not_kept_waiting(authority: Au
             port = server.sockets[0].getsockname()[1]
             return await asyncio.to_thread(client, port), await heard
 
-    assert asyncio.run(asyncio.wait_for(scene(), 30)) == (size, size)
+    assert asyncio.run(asyncio.wait_for(scene(), 120)) == (size, size)

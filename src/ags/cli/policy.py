@@ -7,27 +7,29 @@ import contextlib
 import difflib
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
 
-from ags import runs
-from ags.agents import AGENTS
+from ags import asking, runs
+from ags.cli import options
 from ags.cli.decisions import shown
+from ags.cli.effective import Holding, effective, holding, policy_file
 from ags.cli.invocation import Invocation, tell, telling
-from ags.control import client
-from ags.egress import audit, edit, layers, tools, trail
+from ags.config.values import parse_duration
+from ags.control import client as control
+from ags.egress import audit, edit, layers, trail
 from ags.egress.hosts import canonical_host
 from ags.egress.learn import learn as learned
 from ags.egress.model import Request, Scheme
-from ags.egress.policy import Layer, Policy, decide, explain
+from ags.egress.policy import Layer, Policy, Rule, decide, explain
 from ags.egress.registries import QUESTIONS
-from ags.egress.wiring import AGENT_KEYS
+from ags.egress.rules import parse_domain
 from ags.errors import AgsError
-from ags.paint import Paint, as_json, heading, paint_for
+from ags.paint import Paint, as_json, exact_time, heading, paint_for
 from ags.runs import FINAL, NEXT
 from ags.shelf import Shelf
 from ags.store import Filter
@@ -41,6 +43,7 @@ SCHEMES: dict[str, tuple[Scheme, int | None]] = {
 }
 
 agent_option = click.option("--agent", metavar="NAME", default="", help="For runs of this agent.")
+client_option = options.client_option("For this client's runs.")
 
 
 @click.group(short_help="Show and change what runs may reach, and see what they tried.")
@@ -60,37 +63,48 @@ def command() -> None:
 
 @command.command(short_help="Show what holds, and where each rule comes from.")
 @agent_option
+@client_option
 @click.option("--json", "as_object", is_flag=True, help="Print one JSON object.")
 @click.pass_obj
-def show(invocation: Invocation, agent: str, as_object: bool) -> None:
+def show(invocation: Invocation, agent: str, client: str | None, as_object: bool) -> None:
     """Show what holds for a run, layer by layer. What any layer denies stays denied.
 
     \b
       ags policy show
       ags policy show --agent claude --json
+      ags policy show --client acme
+
+    Where a package tool is open, its index is asked where it keeps its files, as at the start of
+    a run.
     """
-    policy = effective(invocation, agent)
-    file = policy_file(invocation)
+    whose = options.client(client)
+    found = holding(invocation, agent, whose)
+    files = {"user": policy_file(invocation)}
+    if whose:
+        files["client"] = policy_file(invocation, whose)
     if as_object:
-        print(as_json(_as_object(policy, agent, file), indent=1))
+        print(as_json(_as_object(found, agent, whose, files), indent=1))
         return
     paint = paint_for(sys.stdout, invocation.environ)
-    for layer in policy.layers:
-        if lines := list(_lines(layer, paint)):
-            where = f"  {one_line(str(file))}" if layer.name == "user" else ""
+    for layer in found.policy.layers:
+        if lines := list(_lines(layer, found.learnt, paint)):
+            where = f"  {one_line(str(files[layer.name]))}" if layer.name in files else ""
             print(heading(layer.name) + paint(where, "dim"))
             print("\n".join(lines))
-    if not any(layer.name == "user" for layer in policy.layers):
-        print(paint(f"no rules of yours: {one_line(str(file))} is not there", "dim"))
+    there = {layer.name for layer in found.policy.layers}
+    for name in files.keys() - there:
+        owner = "yours" if name == "user" else f"{whose}'s"
+        print(paint(f"no rules of {owner}: {one_line(str(files[name]))} is not there", "dim"))
     if not agent:
         print(paint("with `--agent NAME`, that agent's own hosts too", "dim"))
 
 
-def _lines(layer: Layer, paint: Paint) -> Iterator[str]:
+def _lines(layer: Layer, learnt: Collection[Rule], paint: Paint) -> Iterator[str]:
     for rule in layer.deny:
         yield f"  {paint('deny ', 'red')}  {one_line(str(rule))}"
     for rule in layer.allow:
-        yield f"  {paint('allow', 'green')}  {one_line(str(rule))}"
+        why = paint("  its index keeps files there", "dim") if rule in learnt else ""
+        yield f"  {paint('allow', 'green')}  {one_line(str(rule))}{why}"
     for name, _ in layer.pending:
         yield f"  {paint('none ', 'yellow')}  {name}: your settings of it name no host"
     for upstream in layer.upstreams:
@@ -102,20 +116,24 @@ def _lines(layer: Layer, paint: Paint) -> Iterator[str]:
         yield f"  ask    {'yes' if layer.ask else 'no'}"
 
 
-def _as_object(policy: Policy, agent: str, file: Path) -> dict[str, object]:
+def _as_object(
+    found: Holding, agent: str, client: str, files: Mapping[str, Path]
+) -> dict[str, object]:
     return {
         "agent": agent or None,
-        "file": str(file),
-        "ask": policy.ask,
-        "ports": sorted(policy.ports),
-        "layers": [_as_layer(layer) for layer in policy.layers],
+        "client": client or None,
+        "file": str(files["user"]),
+        "client_file": _path(files.get("client")),
+        "ask": found.policy.ask,
+        "ports": sorted(found.policy.ports),
+        "layers": [_as_layer(layer, found.learnt) for layer in found.policy.layers],
     }
 
 
-def _as_layer(layer: Layer) -> dict[str, object]:
+def _as_layer(layer: Layer, learnt: Collection[Rule]) -> dict[str, object]:
     return {
         "name": layer.name,
-        "allow": [asdict(rule) for rule in layer.allow],
+        "allow": [asdict(rule) | {"learnt": rule in learnt} for rule in layer.allow],
         "deny": [asdict(rule) for rule in layer.deny],
         "services": layer.services,
         "without_hosts": [name for name, _ in layer.pending],
@@ -130,25 +148,28 @@ def _path(path: Path | None) -> str | None:
 
 
 @command.command(short_help="Allow domains or services.")
+@client_option
 @click.argument("names", nargs=-1, required=True, metavar="DOMAIN|SERVICE...")
 @click.pass_obj
-def add(invocation: Invocation, names: tuple[str, ...]) -> None:
-    """Allow domains or services, by a line each in your policy.yaml.
+def add(invocation: Invocation, names: tuple[str, ...], client: str | None) -> None:
+    """Allow domains or services, by a line each in your policy.yaml, or in a client's.
 
     \b
       ags policy add api.example.org "*.cdn.example.org"
       ags policy add db.example.org:5432
       ags policy add npm pip
+      ags policy add --client acme api.acme.example
 
     `*.x` is every name below x, not x itself. All else in the file stays as you wrote it.
     """
     entries = [edit.entry(name) for name in names]
-    file = policy_file(invocation)
+    whose = options.client(client)
+    file = policy_file(invocation, whose)
     before, after = edit.rewrite(
         file, lambda text: edit.with_entries(text, file, invocation.home, entries)
     )
-    _told_change(invocation, before, after, "it allows them already")
-    policy = effective(invocation)
+    _told_change(invocation, file, before, after, "it allows them already")
+    policy = effective(invocation, client=whose)
     for each in entries:
         if not isinstance(each, str) and not each.host.startswith("*"):
             port = each.ports[0]
@@ -164,10 +185,11 @@ def add(invocation: Invocation, names: tuple[str, ...]) -> None:
 
 
 @command.command(short_help="Take domains or services out of your policy.yaml.")
+@client_option
 @click.argument("names", nargs=-1, required=True, metavar="DOMAIN|SERVICE...")
 @click.pass_obj
-def remove(invocation: Invocation, names: tuple[str, ...]) -> None:
-    """Take domains or services out of your policy.yaml.
+def remove(invocation: Invocation, names: tuple[str, ...], client: str | None) -> None:
+    """Take domains or services out of your policy.yaml, or out of a client's.
 
     \b
       ags policy remove api.example.org
@@ -177,40 +199,50 @@ def remove(invocation: Invocation, names: tuple[str, ...]) -> None:
     built in is closed by `deny:` in the file.
     """
     entries = [edit.entry(name) for name in names]
-    file = policy_file(invocation)
+    file = policy_file(invocation, options.client(client))
     before, after = edit.rewrite(
         file, lambda text: edit.without(text, file, invocation.home, entries)
     )
-    _told_change(invocation, before, after, "nothing to remove")
+    _told_change(invocation, file, before, after, "nothing to remove")
 
 
 @command.command(short_help="Say whether a request would go out, and by which rule.")
 @agent_option
+@client_option
 @click.option("--method", metavar="M", default="GET", help="Such as POST. [default: GET]")
 @click.argument("url")
 @click.pass_obj
-def check(invocation: Invocation, url: str, method: str, agent: str) -> int:
-    """Say whether a request to URL would go out, and which rule says so. Nothing is sent.
+def check(invocation: Invocation, url: str, method: str, agent: str, client: str | None) -> int:
+    """Say whether a request to URL would go out, and which rule says so. Nothing is sent there.
 
     \b
       ags policy check https://api.example.org/v1
       ags policy check --method POST --agent claude https://api.example.org/
-      ags policy check db.example.org:5432
+      ags policy check --client acme db.example.org:5432
+
+    What no rule allows may be where an index of an open package tool keeps its files: then that
+    index is asked.
 
     Exit code: 0 if it is allowed, 1 if not, 2 if that cannot be said.
     """
     try:
-        policy = effective(invocation, agent)
-        request = request_for(url, method, policy)
+        whose = options.client(client)
+        found = Holding(effective(invocation, agent, whose))
+        request = request_for(url, method, found.policy)
+        if decide(found.policy, request).reason not in ("allowed", "denied"):
+            found = holding(invocation, agent, whose)
+            request = request_for(url, method, found.policy)
     except AgsError as error:
         error.exit_code = 2  # a script must not take a mistake for a refusal
         raise
-    first, *others = explain(policy, request)
-    allowed = decide(policy, request).allowed
+    first, *others = explain(found.policy, request)
+    allowed = decide(found.policy, request).allowed
     paint = paint_for(sys.stdout, invocation.environ)
     print(paint(one_line(first), "green" if allowed else "red"))
     for line in others:
         print(f"  {one_line(line)}")
+    for tool in found.untold if not allowed else ():
+        tell(f"note: the index of {tool} named no further host for its files, or did not answer")
     return 0 if allowed else 1
 
 
@@ -327,7 +359,7 @@ def _verify(run_dir: Path) -> int:
 @click.pass_obj
 def learn(invocation: Invocation, name: str, yes: bool) -> None:
     """Propose the smallest change to your policy.yaml that would allow what the run NAME was
-    refused, as a diff.
+    refused, as a diff. Of a client's run, to the client's.
 
     \b
       ags policy learn fix-login
@@ -338,15 +370,15 @@ def learn(invocation: Invocation, name: str, yes: bool) -> None:
     shelf = Shelf(invocation.ags_home)
     with telling(shelf.notes):
         run_dir = shelf.run_dir(name)
-        agent = runs.load(run_dir).agent
-    policy = effective(invocation, agent)
+        run = runs.load(run_dir)
+    policy = effective(invocation, run.agent, run.order.client)
     lesson = learned(policy, trail.read(run_dir / trail.LOG))
     for where, why in lesson.left:
         tell(f"left out: {where}: {why}")
     if not lesson.rules:
         print("nothing to learn: your policy allows all of it, or cannot be made to")
         return
-    file = policy_file(invocation)
+    file = policy_file(invocation, run.order.client)
 
     def change(text: str) -> str:
         return edit.with_entries(text, file, invocation.home, lesson.rules)
@@ -355,7 +387,7 @@ def learn(invocation: Invocation, name: str, yes: bool) -> None:
     _print_diff(file, before, change(before), paint_for(sys.stdout, invocation.environ))
     asked = sys.stdin.isatty() and sys.stdout.isatty()
     if yes or (asked and click.confirm("write it?")):
-        _told_change(invocation, *edit.rewrite(file, change), "it allows them already")
+        _told_change(invocation, file, *edit.rewrite(file, change), "it allows them already")
     else:
         tell("nothing was written; `--yes` writes it")
 
@@ -366,6 +398,28 @@ def _print_diff(file: Path, before: str, after: str, paint: Paint) -> None:
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="")
     for line in lines:
         print(paint(one_line(line), *styles.get(line[:1], ())))
+
+
+@command.command(short_help="Allow domains in one run at work, for a time.")
+@click.option("--for", "time", metavar="TIME", default="1h", help="Such as 30m. [default: 1h]")
+@click.argument("name")
+@click.argument("domains", nargs=-1, required=True, metavar="DOMAIN...")
+@click.pass_obj
+def grant(invocation: Invocation, name: str, domains: tuple[str, ...], time: str) -> None:
+    """Allow domains in the run NAME, which is at work, for a time. Nothing is written down, and
+    what your policy denies stays denied.
+
+    \b
+      ags policy grant fix-login api.example.org
+      ags policy grant fix-login db.example.org:5432 --for 30m
+    """
+    seconds = parse_duration(time, "--for")
+    rules = [edit.spelled(parse_domain(domain, ascii(domain)[:80])) for domain in domains]
+    shelf = Shelf(invocation.ags_home)
+    with telling(shelf.notes):
+        for rule in rules:
+            asyncio.run(asking.granted(shelf.run_dir(name), rule, seconds))
+            print(f"allowed for {exact_time(seconds)} in {one_line(name)}: {rule}")
 
 
 @command.command(short_help="Bring policy and secrets as they are now to runs at work.")
@@ -397,7 +451,7 @@ async def _reload(shelf: Shelf, names: Sequence[str]) -> int:
     code = 0
     for name in names:
         try:
-            answer = await client.ask(shelf.run_dir(name), "reload")
+            answer = await control.ask(shelf.run_dir(name), "reload")
             print(f"reloaded {one_line(name)}")
             notes = answer.get("notes")
             for note in notes if isinstance(notes, list) else ():
@@ -413,26 +467,10 @@ def at_work(shelf: Shelf) -> list[str]:
     return [run.name for run in shelf.listing(Filter(states=going)).runs]
 
 
-def policy_file(invocation: Invocation) -> Path:
-    return layers.policy_file(invocation.environ, invocation.home)
-
-
-def effective(invocation: Invocation, agent: str = "") -> Policy:
-    """What a run of this agent would be judged by, without flags."""
-    known = sorted({*AGENTS, *AGENT_KEYS})
-    if agent and agent not in known:
-        cause, hint = "there is none by that name", f"one of: {', '.join(known)}"
-        raise AgsError("use the agent", subject=one_line(agent)[:60], cause=cause, hint=hint)
-    given = (agent, policy_file(invocation), None, (), invocation.environ, invocation.home)
-    apart = tools.written_here(invocation.ags_home)
-    return asyncio.run(layers.whole(*given, apart=apart)).policy
-
-
-def _told_change(invocation: Invocation, before: str, after: str, same: str) -> None:
-    file = one_line(str(policy_file(invocation)))
+def _told_change(invocation: Invocation, file: Path, before: str, after: str, same: str) -> None:
     if before == after:
-        print(f"unchanged {file}: {same}")
+        print(f"unchanged {one_line(str(file))}: {same}")
         return
-    print(f"changed {file}")
+    print(f"changed {one_line(str(file))}")
     if at_work(Shelf(invocation.ags_home)):
         tell("runs at work keep what they have until `ags policy reload`")

@@ -8,7 +8,7 @@ from ags.egress import http, reasons, relay
 from ags.egress.conversation import Conversation
 from ags.egress.fence import Fence
 from ags.egress.http import HeadReader
-from ags.egress.link import Link, Plain, readable
+from ags.egress.link import Link, Plain, Secure, readable
 from ags.egress.model import Decision, Request
 from ags.egress.relay import Budget
 from ags.egress.resolve import Unreachable
@@ -21,7 +21,7 @@ from ags.egress.socks import (
     Turned,
     socks_reply,
 )
-from ags.egress.tls import Session, Stream, TlsError
+from ags.egress.tls import Session, TlsError
 from ags.egress.wire import Handshake, Hello, HelloReader, NeedMore, Refused
 from ags.kernel.netns import GATEWAY, PROXY
 
@@ -88,7 +88,7 @@ class Connection:
 
     async def _refused(self, request: Request, decision: Decision, first: bytes) -> None:
         """End the TLS ourselves, to say who refused and why: a reset would look like a fault."""
-        stream = Stream(Session(self._fence.authority.leaf(request.host)), self._link, self._link)
+        stream = Secure(Session(self._fence.authority.leaf(request.host)), self._link)
         reader = HeadReader()
         async with asyncio.timeout(LAST_WORDS):
             await stream.shake(first)
@@ -98,7 +98,7 @@ class Connection:
             await stream.close()
 
     async def _intercepted(self, request: Request, first: bytes) -> None:
-        stream = Stream(Session(self._fence.authority.leaf(request.host)), self._link, self._link)
+        stream = Secure(Session(self._fence.authority.leaf(request.host)), self._link)
         try:
             async with asyncio.timeout(FIRST):
                 await stream.shake(first)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 from ags.egress import http, inject, paths, policy, pump, reasons, serving
 from ags.egress.desk import Asked, Desk
@@ -14,27 +12,18 @@ from ags.egress.exchange import Exchange, Moved
 from ags.egress.fence import Fence, Note
 from ags.egress.http import HeadReader, RequestHead
 from ags.egress.inject import Misused, Redactor, Swapped
-from ags.egress.link import Link, Plain
+from ags.egress.link import Plain, Secure, readable
 from ags.egress.model import Decision, Request
+from ags.egress.outer import Outer, Talk
 from ags.egress.pump import Pump
 from ags.egress.resolve import Unreachable
-from ags.egress.tls import Stream, TlsError
+from ags.egress.tls import TlsError
 from ags.egress.wire import NeedMore, Refused
 
 BETWEEN = 300.0
 """Seconds a client may be silent between requests, or take for a head."""
 SILENT = 3600.0
 """Seconds without a byte from either side: a model may think that long."""
-SOON = 0.05
-"""Seconds in which most answers come. Until then nobody listens to a client that has asked."""
-
-
-class Talk(Protocol):
-    """A connection in the clear, whatever it is on the wire."""
-
-    async def read(self) -> bytes: ...
-    async def write(self, data: bytes, /) -> None: ...
-    async def close(self) -> None: ...
 
 
 class Conversation:
@@ -45,7 +34,9 @@ class Conversation:
         self._fence = fence
         self._inner = inner
         self._wanted = wanted
-        self._outer: tuple[Link, Talk, str] | None = None
+        self._outer: Outer | None = None
+        self._free = False
+        """Whether that one could carry another request."""
         self._redactor: tuple[object, Redactor] | None = None
         """The last one, and for what: on one connection it is the same every time."""
         """Secrets whose placeholder was let pass in a body, and that was told."""
@@ -63,11 +54,13 @@ class Conversation:
                 held = await self._one(found, held)
                 head = None
         finally:
-            self._hang_up()
+            self._leave()
 
     async def _next_head(self, held: bytes) -> tuple[RequestHead | Refused | None, bytes]:
         reader = HeadReader()
-        found = reader.feed(held)
+        found = reader.feed(held or self._inner.take() or b"")
+        if not isinstance(found, NeedMore):
+            return found, reader.rest
         async with asyncio.timeout(BETWEEN):
             while isinstance(found, NeedMore):
                 data = await self._inner.read()
@@ -151,16 +144,27 @@ class Conversation:
         await self._inner.write(http.refusal(request, refused, hint))
 
     async def _exchanged(
-        self, head: RequestHead, swapped: Swapped, request: Request, note: Note, rest: bytes
+        self,
+        head: RequestHead,
+        swapped: Swapped,
+        request: Request,
+        note: Note,
+        rest: bytes,
+        *,
+        repeatable: bool = True,
     ) -> bytes | None:
         reused = self._still_open()
+        lent, simple = False, _is_simple(head)
+        if not reused and repeatable and simple:
+            self._outer = self._fence.idle.take(self._wanted, self._fence.terms)
+            lent = self._outer is not None
         try:
-            link, outer, address = self._outer or await self._open(request)
+            outer = self._outer = self._outer or await self._open(request)
         except (Unreachable, TlsError, OSError) as error:
             note.failed(error)
             await self._inner.write(http.bad_gateway(_cause(error)))
             return None
-        self._outer = (link, outer, address)
+        self._free, outer.clean = False, outer.clean and simple
         scanner = self._fence.scanner(request)
         exchange = Exchange(
             head,
@@ -169,12 +173,16 @@ class Conversation:
             redactor=self._covering(swapped) if swapped.carried else None,
         )
         refused = None
+        pumps = _Pumps(exchange, self._inner, outer.talk, reused=reused or lent)
         try:
-            refused = await _Pumps(exchange, self._inner, outer, reused=reused).run(rest)
+            refused = await pumps.run(rest)
+            if lent and pumps.unheard:  # hung up while it was nobody's
+                self._hang_up()
+                return await self._exchanged(head, swapped, request, note, rest, repeatable=False)
         finally:
             reason = refused.reason if refused else self._passing(scanner.passed)
             note.write(
-                address=address,
+                address=outer.address,
                 sent=exchange.received,
                 received=exchange.sent,
                 reason=reason,
@@ -183,6 +191,7 @@ class Conversation:
         if refused and exchange.answered:
             # An end in good order could be taken for the end of the answer.
             raise ConnectionAbortedError
+        self._free = exchange.done
         if exchange.spent:
             self._hang_up()
         return exchange.rest if exchange.reusable else None
@@ -193,30 +202,22 @@ class Conversation:
         return self._redactor[1].another()
 
     def _still_open(self) -> bool:
-        """Whether the connection of the last request can take another one.
-
-        An origin that said something unasked has hung up, or is about to.
-        """
-        if self._outer is None:
-            return False
-        link, outer, _ = self._outer
-        try:
-            link.socket.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            if not (isinstance(outer, Stream) and outer.session.ended):
-                return True
-        except OSError:
-            pass
-        self._hang_up()
-        return False
+        """Whether the connection of the last request can take another one."""
+        if self._outer is not None and not self._outer.quiet:
+            self._hang_up()
+        return self._outer is not None
 
     def _hang_up(self) -> None:
         if self._outer is not None:
-            link, talk, _ = self._outer
-            if isinstance(talk, Stream):
-                self._fence.remember(self._wanted, talk.session)
-            link.close()
+            self._fence.hang_up(self._outer)
             self._outer = None
+
+    def _leave(self) -> None:
+        """The client has gone; the origin may be of use to the next one."""
+        if self._outer is not None and self._free and self._outer.clean:
+            self._fence.idle.put(self._outer)
+            self._outer = None
+        self._hang_up()
 
     def _passing(self, passed: set[str]) -> str:
         """A reason for the audit, once: see `inject.at_home`."""
@@ -224,17 +225,19 @@ class Conversation:
         self._fence.passed |= new
         return "placeholder-passed" if new else ""
 
-    async def _open(self, request: Request) -> tuple[Link, Talk, str]:
+    async def _open(self, request: Request) -> Outer:
+        terms = self._fence.terms
         link, address = await self._fence.dial(request)
+        link.ready = self._inner.link.ready
         if request.scheme != "tls":
-            return link, Plain(link), address
+            return Outer(Plain(link), address, self._wanted, terms)
         try:
-            stream = Stream(self._fence.session(request), link, link)
+            stream = Secure(self._fence.session(request), link)
             await stream.shake()
         except BaseException:
             link.close()
             raise
-        return link, stream, address
+        return Outer(stream, address, self._wanted, terms)
 
 
 class _Pumps:
@@ -244,36 +247,49 @@ class _Pumps:
         self._exchange = exchange
         self._inner, self._outer = inner, outer
         self._reused = reused
-        self._up, self._down = asyncio.Lock(), asyncio.Lock()
         self._refused: Refused | None = None
-        self._heard = False
+        self._heard = self._both = False
+
+    @property
+    def unheard(self) -> bool:
+        """The origin hung up without a word, and nothing was read that could not be said again."""
+        cut = self._refused is not None and self._refused.reason == "cut"
+        return cut and not self._heard and not self._both
 
     async def run(self, rest: bytes) -> Refused | None:
         await self._move(self._exchange.open(rest))
-        await self._hear_soon()
+        await self._hear()
         if not self._over:
+            self._both = True
             client = Pump(self._inner.read, self._from_client)
             origin = Pump(self._read_origin, self._from_origin)
             await pump.run((client, origin), lambda: self._over, SILENT)
         return self._refused
 
-    async def _hear_soon(self) -> None:
-        """A quick answer to a whole request: two directions at once would cost more than it."""
+    async def _hear(self) -> None:
+        """The answer to a whole request, for as long as the client is still: two directions at
+        once would cost more than most answers."""
+        client, origin = self._inner.link, self._outer.link
         while self._exchange.asked and not self._over and not self._exchange.switched:
-            try:
-                async with asyncio.timeout(SOON):
-                    data = await self._read_origin()
-            except TimeoutError:
-                return
-            await self._from_origin(data)
+            if (data := self._take_origin()) is not None:
+                await self._from_origin(data)
+                continue
+            async with asyncio.timeout(SILENT):
+                if await readable(client, origin) is client:
+                    return
 
     @property
     def _over(self) -> bool:
         return self._exchange.done or self._refused is not None
 
     async def _read_origin(self) -> bytes:
+        while (data := self._take_origin()) is None:
+            await readable(self._outer.link)
+        return data
+
+    def _take_origin(self) -> bytes | None:
         try:
-            return await self._outer.read()
+            return self._outer.take()
         except (TlsError, OSError):
             self._refused = Refused("cut", "the connection to the origin was cut")
             return b""
@@ -292,11 +308,9 @@ class _Pumps:
 
     async def _move(self, moved: Moved) -> None:
         if moved.up:
-            async with self._up:
-                await self._outer.write(moved.up)
+            await self._outer.write(moved.up)
         if moved.down:
-            async with self._down:
-                await self._inner.write(moved.down)
+            await self._inner.write(moved.down)
         if moved.refused is not None:
             self._refused = moved.refused
             await self._tell(moved.refused, self._exchange.fault)
@@ -307,8 +321,7 @@ class _Pumps:
         if self._reused and not self._heard and fault == "origin":
             return  # hung up between two requests: whoever kept a connection open tries again
         said = http.bad_request(refused) if fault == "client" else http.bad_gateway(refused.detail)
-        async with self._down:
-            await self._inner.write(said)
+        await self._inner.write(said)
 
 
 def _refusal(head: RequestHead, request: Request, decision: Decision) -> bytes:
@@ -316,6 +329,12 @@ def _refusal(head: RequestHead, request: Request, decision: Decision) -> bytes:
     if http.is_websocket(head):
         return http.upgrade_required()
     return http.refusal(request, decision, reasons.remedy(request, decision))
+
+
+def _is_simple(head: RequestHead) -> bool:
+    """It has no body, and may be sent a second time if nobody answers the first."""
+    safe = head.method in ("GET", "HEAD", "OPTIONS") and not http.is_websocket(head)
+    return safe and not head.all(b"content-length") and not head.all(b"transfer-encoding")
 
 
 def _is_refusal(refused: Refused | None) -> bool:

@@ -76,6 +76,14 @@ def spelled(rule: Rule) -> str:
     return _quoted(rule.host) if len(pairs) == 1 else f"{{{', '.join(pairs)}}}"
 
 
+def read_rule(text: str) -> Rule:
+    """What `spelled` made of a rule, read again."""
+    rules = rules_in(read_document(f"- {text}", "the rule"), denial=False)
+    if len(rules) != 1:
+        raise AgsError("read the rule", subject=ascii(text)[:80], cause="it is not one rule")
+    return rules[0]
+
+
 def _quoted(text: str) -> str:
     if _PLAIN.fullmatch(text):
         return text

@@ -197,10 +197,10 @@ class Exchange:
             event = self._client.next_event()
             if isinstance(event, h11.Data):
                 self._body_up(bytes(event.data))
-            elif isinstance(event, h11.EndOfMessage):
+                continue
+            if isinstance(event, h11.EndOfMessage):
                 self._end_up(event)
-            else:
-                break
+            break
         in_body = self._client.their_state is h11.SEND_BODY
         if not in_body and len(self._client.trailing_data[0]) > MOST_HEAD:
             raise _Bad("pipelined", "too much follows a request that has no answer yet")

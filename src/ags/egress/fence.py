@@ -15,8 +15,9 @@ from ags.egress.desk import Desk
 from ags.egress.hosts import HOST_NAME
 from ags.egress.http import Headers
 from ags.egress.inject import Injection, Misused, Placeholder, Scanner, Swapped
-from ags.egress.link import Link
+from ags.egress.link import Link, Secure
 from ags.egress.model import Decision, Request
+from ags.egress.outer import Idle, Outer
 from ags.egress.policy import Policy
 from ags.egress.pool import Pool
 from ags.egress.tls import Authority, Session
@@ -58,6 +59,7 @@ class Fence:
         self.terms = terms
         self.authority = authority
         self.pool = Pool()
+        self.idle = Idle(self.hang_up)
         self._upstream = upstream
         self._record = record
         self._secret = secret
@@ -112,7 +114,14 @@ class Fence:
         earlier = self._sessions.get((request.host, request.port, context))
         return Session(context, request.host, earlier)
 
-    def remember(self, request: Request, session: Session) -> None:
+    def hang_up(self, outer: Outer) -> None:
+        if isinstance(outer.talk, Secure):
+            self._remember(outer.wanted, outer.talk.session)
+        outer.talk.link.close()
+
+    def _remember(self, request: Request, session: Session) -> None:
+        if session.resumed:
+            return  # what was gone on with is good for the next one, too; a copy costs as much
         if len(self._sessions) >= MOST_SESSIONS:
             self._sessions.clear()
         if (resumable := session.resumable) is not None:

@@ -40,8 +40,8 @@ _PAGES = {"pip": ("/pip/", "/setuptools/", ""), "npm": ("/npm/latest",)}
 _ACCEPT = {"pip": "text/html", "npm": "application/json"}
 
 
-async def learn(fence: Fence, indexes: Indexes) -> Learnt:
-    """What can be learnt in a short time. Whatever fails teaches nothing."""
+async def learn(fence: Fence, indexes: Indexes, within: float = TIMEOUT) -> Learnt:
+    """What can be learnt in a short time, in seconds. Whatever fails teaches nothing."""
     tasks = {
         tool: asyncio.gather(*(_files(fence, tool, each) for each in addresses[:MOST_INDEXES]))
         for tool, addresses in indexes.items()
@@ -49,7 +49,7 @@ async def learn(fence: Fence, indexes: Indexes) -> Learnt:
     }
     learnt: dict[str, tuple[Rule, ...]] = {}
     try:
-        async with asyncio.timeout(TIMEOUT):
+        async with asyncio.timeout(within):
             for tool, task in tasks.items():
                 found = dict.fromkeys(rule for rules in await task for rule in rules)
                 learnt[tool] = tuple(found)[:MOST_HOSTS]

@@ -432,9 +432,8 @@ class Redactor:
 
     def another(self) -> Redactor:
         """For another answer. To get ready costs more than to cover a short one."""
-        made = Redactor(())
-        made._needles, made._search, made._longest = self._needles, self._search, self._longest
-        made._firsts = self._firsts
+        made = Redactor.__new__(Redactor)
+        vars(made).update(vars(self), _held=b"")
         return made
 
     def feed(self, data: bytes) -> bytes:

@@ -45,16 +45,18 @@ def layers(
     ask: bool | None = None,
     secrets: Iterable[tuple[str, int]] = (),
     defaults: Hosts | None = None,
+    others: Sequence[str] = (),
 ) -> Policy:
     """What holds for a run of this agent. A file that cannot be read is an error, not a gap.
 
     Without a file of the person's, the built-in layer stands alone. One that is named for this run
     (`--policy`) takes its place, and must be there. The client's is on top of either, so that what
     it denies holds in all of the client's runs. `defaults` are the hosts of package tools for
-    which the person has no settings, by `tools.tool_defaults`.
+    which the person has no settings, by `tools.tool_defaults`. `others` are agents that this one
+    has at hand.
     """
     found = (
-        built_in(agent),
+        built_in(agent, *others),
         *_from_file(user_file, run_file, home),
         *_from_client(client_file, home),
         replace(from_flags(allow), ask=ask),
@@ -86,6 +88,7 @@ async def whole(
     client_file: Path | None = None,
     ask: bool | None = None,
     secrets: Iterable[tuple[str, int]] = (),
+    others: Sequence[str] = (),
 ) -> Whole:
     """As `layers`, with package tools asked for their defaults where they have to be.
 
@@ -98,7 +101,14 @@ async def whole(
 
     def made(defaults: Hosts) -> Policy:
         given = (agent, user_file, run_file, allow, environ, home)
-        return layers(*given, client_file=client_file, ask=ask, secrets=secrets, defaults=defaults)
+        return layers(
+            *given,
+            client_file=client_file,
+            ask=ask,
+            secrets=secrets,
+            defaults=defaults,
+            others=others,
+        )
 
     policy, defaults = made({}), {}
     if missing := pending(policy):

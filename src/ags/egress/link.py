@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import socket
 import struct
+from functools import partial
 
 from ags.egress.ready import Ready
+from ags.egress.tls import Session, Stream
 from ags.model import KIB
 
 PIECE = 64 * KIB
@@ -49,6 +51,8 @@ class Link:
         self._out += data
 
     async def drain(self) -> None:
+        if not self._out:
+            return
         async with self._writing:  # two that send must not mix their bytes
             data, self._out = bytes(self._out), bytearray()
             if data:
@@ -56,6 +60,7 @@ class Link:
                 self.sent += len(data)
 
     async def send(self, data: bytes) -> None:
+        """Most often all of it goes at once, and nobody has to wait."""
         if not self._out and not self._writing.locked():
             data = data[self._send(data) :]
             if not data:
@@ -86,21 +91,21 @@ class Link:
         self.socket.close()
 
 
-async def readable(*links: Link) -> None:
-    """Until there is something to read, or the end, on any of them."""
-    came: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+async def readable(*links: Link) -> Link:
+    """The first of them on which there is something to read, or the end."""
+    came: asyncio.Future[Link] = asyncio.get_running_loop().create_future()
 
-    def call() -> None:
+    def call(link: Link) -> None:
         if not came.done():
-            came.set_result(None)
+            came.set_result(link)
 
-    watched = [(link.ready, link.socket.fileno()) for link in links]
+    watched = [(link.ready, link.socket.fileno(), link) for link in links]
     try:
-        for ready, fd in watched:
-            ready.add_reader(fd, call)
-        await came
+        for ready, fd, link in watched:
+            ready.add_reader(fd, partial(call, link))
+        return await came
     finally:
-        for ready, fd in watched:
+        for ready, fd, _ in watched:
             ready.remove_reader(fd)
 
 
@@ -108,13 +113,46 @@ class Plain:
     """A link where a TLS stream could be as well."""
 
     def __init__(self, link: Link) -> None:
-        self._link = link
+        self.link = link
 
     async def read(self) -> bytes:
-        return await self._link.read()
+        return await self.link.read()
+
+    def take(self) -> bytes | None:
+        return self.link.take()
 
     async def write(self, data: bytes) -> None:
-        await self._link.send(data)
+        await self.link.send(data)
 
     async def close(self) -> None:
-        self._link.finish()
+        self.link.finish()
+
+
+class Secure(Stream):
+    """TLS over a link."""
+
+    def __init__(self, session: Session, link: Link) -> None:
+        super().__init__(session, link, link)
+        self.link = link
+
+    def take(self) -> bytes | None:
+        """What comes next, without waiting; None where nothing has come yet."""
+        early, self._early = self._early, b""
+        if early:
+            return early
+        while not self.session.ended:
+            data = self.link.take()
+            if data is None:
+                return None
+            if said := self._take(data):
+                return said
+        return b""
+
+    async def read(self) -> bytes:
+        while (data := self.take()) is None:
+            await readable(self.link)
+        return data
+
+    async def write(self, data: bytes) -> None:
+        self.session.send(data)
+        await self.link.send(self.session.pending())

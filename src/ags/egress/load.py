@@ -73,9 +73,11 @@ def _parsed(text: str, file: object, name: str, home: Path, narrows: bool) -> La
     )
 
 
-def built_in(agent: str) -> Layer:
-    """What holds without any file: the agent's own hosts, and reading GitHub."""
-    names = [name for name in (agent, "github") if (SERVICES / f"{name}.yaml").is_file()]
+def built_in(agent: str, *others: str) -> Layer:
+    """What holds without any file: the own hosts of the agent and of others at its hand, and
+    reading GitHub."""
+    wanted = (agent, *others, "github")
+    names = [name for name in wanted if (SERVICES / f"{name}.yaml").is_file()]
     selected = [chosen(load_service(name), None) for name in names]
     rules = tuple(rule for choice in selected for rule in choice.rules)
     return Layer("built-in", allow=rules, services=tuple(names))

@@ -82,6 +82,7 @@ class Server:
         for task in self._serving:
             task.cancel()
         await asyncio.gather(*self._serving, return_exceptions=True)
+        self._fence.idle.close()
         for opened in (self._opened, *self._more):
             opened.close()
         if ready is not None:

@@ -35,6 +35,8 @@ BEHIND = timedelta(hours=1)
 MOST_LEAVES = 128
 MOST_ROOTS = 8 << 20
 PIECE = 1 << 16
+RECORD = 1 << 14
+"""The most that comes out of TLS at once."""
 
 SYSTEM_ROOTS = (
     "/etc/ssl/certs/ca-certificates.crt",
@@ -289,6 +291,11 @@ class Session:
         return self._tls.selected_alpn_protocol()
 
     @property
+    def resumed(self) -> bool:
+        """The peer went on with the keys of an earlier connection."""
+        return bool(self._tls.session_reused)
+
+    @property
     def resumable(self) -> ssl.SSLSession | None:
         """For the next connection to the same host."""
         return self._tls.session
@@ -331,9 +338,12 @@ class Session:
     def _read(self) -> bytes:
         parts: list[bytes] = []
         try:
-            while part := self._tls.read(PIECE):
+            while part := self._tls.read(RECORD):
                 parts.append(part)
-            self.ended = True
+                if not (self._incoming.pending or self._tls.pending()):
+                    break  # to ask for more would only raise
+            else:
+                self.ended = True
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLZeroReturnError:

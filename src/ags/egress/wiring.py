@@ -97,19 +97,22 @@ async def wire(
     client: str = "",
     *,
     own_settings: bool = False,
+    others: Iterable[str] = (),
 ) -> Wiring:
     """Read every secret this run may need. One that cannot be had is an error.
 
     What the settings say of a variable goes before what is known of the agent. A client has what
     was kept for it, what is exported, and all of settings that were named for the run or are its
-    own (`own_settings`). From the person's, files and commands are not for clients.
+    own (`own_settings`). From the person's, files and commands are not for clients. `others` are
+    agents that this one has at hand, with their keys.
     """
     configured = tuple(configured)
     store = secrets.store(clients.secrets(ags_home, client), environ, client)
     kept = frozenset(name for name, _ in store.list())
     shared = bool(client) and not own_settings
     used = [each for each in configured if not shared or _is_for_clients(each, kept)]
-    keys = _keys(agent, configured, used, kept, environ, client)
+    known = tuple(dict.fromkeys(key for name in (agent, *others) for key in keys_of(name)))
+    keys = _keys(known, configured, used, kept, environ, client)
     left_out = tuple(each.name for each in configured if each not in used)
     if not used and not keys:
         return Wiring(left_out=left_out)
@@ -129,19 +132,22 @@ def _is_for_clients(config: SecretConfig, kept: frozenset[str]) -> bool:
             return False
 
 
+def keys_of(agent: str) -> tuple[Key, ...]:
+    return AGENT_KEYS.get(agent, ())
+
+
 def _keys(
-    agent: str,
+    known: tuple[Key, ...],
     configured: Iterable[SecretConfig],
     used: Iterable[SecretConfig],
     kept: frozenset[str],
     environ: Mapping[str, str],
     client: str,
 ) -> list[tuple[Key, Source]]:
-    """The agent's own keys that there are, and where each comes from.
+    """The agents' own keys that there are, and where each comes from.
 
     A client's own go before what is exported: its work must not be done in another's name.
     """
-    known = AGENT_KEYS.get(agent, ())
     # One that is left out is exported for the host that the settings name, and for no other.
     named, wired = {each.env for each in configured}, {each.env for each in used}
     stored: list[tuple[Key, Source]] = [

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 CURL = """
-for url in "$@"; do curl -sS -m 20 -o body -w '%{http_code} ' "$url"; head -n 1 body; done
+for url in "$@"; do curl -sS -m 90 -o body -w '%{http_code} ' "$url"; head -n 1 body; done
 """
 
 URLLIB = """
 import sys, urllib.error, urllib.request
 for url in sys.argv[1:]:
     try:
-        answer = urllib.request.urlopen(url, timeout=20)
+        answer = urllib.request.urlopen(url, timeout=90)
     except urllib.error.HTTPError as error:
         answer = error
     print(answer.status, answer.read().decode().splitlines()[0])
@@ -29,7 +29,7 @@ async def fetch(url):
     reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls)
     lines = (f"GET {parts.path} HTTP/1.1", f"Host: {parts.hostname}", "Connection: close", "", "")
     writer.write("\\r\\n".join(lines).encode())
-    told, _, body = (await asyncio.wait_for(reader.read(), 20)).partition(b"\\r\\n\\r\\n")
+    told, _, body = (await asyncio.wait_for(reader.read(), 90)).partition(b"\\r\\n\\r\\n")
     return f"{told.split()[1].decode()} {body.decode().splitlines()[0]}"
 
 async def main():

@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.internet import Internet
 from tests.internet.world import ENVIRONMENT, ROOT
 
-EVENTS, PATIENCE = 5, 10.0
+EVENTS, PATIENCE = 5, 60.0
 
 
 class Handler(SimpleHTTPRequestHandler):

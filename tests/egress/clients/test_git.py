@@ -69,7 +69,7 @@ def _with_key(desk: Desk, server: ssh.Server) -> dict[str, str]:
         (desk.workspace / file.name).chmod(0o600)
     key, known = (desk.workspace / file.name for file in (server.key, server.known_hosts))
     options = f"-F none -i {key} -o UserKnownHostsFile={known} -o BatchMode=yes"
-    return {"GIT_SSH_COMMAND": f"ssh {options} -o ConnectTimeout=10"}
+    return {"GIT_SSH_COMMAND": f"ssh {options} -o ConnectTimeout=60"}
 
 
 def _pushed(repository: Path) -> bool:

@@ -25,18 +25,18 @@ def project(the_internet: Internet) -> GitOrigin:
 @BOTH
 def test_curl_reaches_what_is_allowed_and_nothing_else(desk: Desk, given: dict[str, str]) -> None:
     urls = desk.sites.allowed
-    ended = desk.shell(f"curl -sS -m 20 {' '.join(urls)}", given)
+    ended = desk.shell(f"curl -sS -m 90 {' '.join(urls)}", given)
     assert ended.out.splitlines() == [f"hello from {name}" for name in urls.values()], ended
     for url in desk.sites.forbidden:
-        refused = desk.shell(f"curl -sSf -m 20 {url}", given)
+        refused = desk.shell(f"curl -sSf -m 90 {url}", given)
         assert refused.code != 0 and "hello" not in refused.out, refused
     assert desk.untouched
 
 
 def test_a_refusal_is_spoken_by_the_proxy(desk: Desk) -> None:
     https, http = desk.sites.forbidden
-    assert "403" in desk.shell(f"curl -sS -m 20 {https} 2>&1 || true", BY_HTTP).out
-    assert "ags_policy_refusal" in desk.shell(f"curl -sS -m 20 {http}", BY_HTTP).out
+    assert "403" in desk.shell(f"curl -sS -m 90 {https} 2>&1 || true", BY_HTTP).out
+    assert "ags_policy_refusal" in desk.shell(f"curl -sS -m 90 {http}", BY_HTTP).out
     assert desk.untouched
 
 

@@ -21,7 +21,7 @@ LISTEN = """
 import http.client, ssl, sys
 trusted = ssl.create_default_context()
 def connection():
-    return http.client.HTTPSConnection(sys.argv[1], timeout=5, context=trusted)
+    return http.client.HTTPSConnection(sys.argv[1], timeout=60, context=trusted)
 stream = connection()
 stream.request("GET", "/events")
 answer = stream.getresponse()
@@ -45,7 +45,7 @@ def hear():
     size = stream.read(2)[1]
     return stream.read(struct.unpack(">H", stream.read(2))[0] if size == 126 else size)
 for host in sys.argv[1:]:
-    talk = socket.create_connection((host, 80 if host.startswith("plain") else 443), 10)
+    talk = socket.create_connection((host, 80 if host.startswith("plain") else 443), 60)
     if not host.startswith("plain"):
         talk = ssl.create_default_context().wrap_socket(talk, server_hostname=host)
     key = base64.b64encode(os.urandom(16)).decode()
@@ -77,10 +77,10 @@ public class Talk implements WebSocket.Listener {
     public static void main(String[] urls) throws Exception {
         for (var url : urls) {
             var builder = HttpClient.newHttpClient().newWebSocketBuilder();
-            var socket = builder.buildAsync(URI.create(url), new Talk()).get(20, TimeUnit.SECONDS);
+            var socket = builder.buildAsync(URI.create(url), new Talk()).get(90, TimeUnit.SECONDS);
             for (var text : new String[] {"one", "two", "x".repeat(300000)}) {
                 socket.sendText(text, true).get();
-                var back = heard.poll(20, TimeUnit.SECONDS);
+                var back = heard.poll(90, TimeUnit.SECONDS);
                 System.out.println(back.length() + " " + back.equals(text));
             }
             socket.sendClose(WebSocket.NORMAL_CLOSURE, "").get();
@@ -142,7 +142,7 @@ def test_java_is_told_that_a_websocket_is_refused(desk: Desk) -> None:
 def test_a_protocol_of_its_own_passes_where_a_rule_opens_its_port(desk: Desk) -> None:
     needs("psql")
     open_, closed = (desk.world.postgres(name) for name in ("db.example", "refused-db.example"))
-    ask = "psql -XAt 'host={} user=ada dbname=things connect_timeout=10' -c 'select 42'"
+    ask = "psql -XAt 'host={} user=ada dbname=things connect_timeout=60' -c 'select 42'"
     ended = desk.shell(ask.format("db.example"))
     assert (ended.code, ended.out) == (0, "select 42\n"), ended
     assert [seen.target for seen in open_.requests] == ["select 42"]

@@ -26,7 +26,8 @@ def kept(tmp_path: Path) -> Path:
 
 
 def home(kept: Path, name: str = "run") -> Home:
-    made = Home(kept, kept.parent / name, PATHS, Owner(os.getuid(), os.getgid()))
+    paths = dict.fromkeys(PATHS, kept)
+    made = Home(paths, kept.parent / name, Owner(os.getuid(), os.getgid()))
     made.lend()
     return made
 

@@ -30,7 +30,7 @@ from ags.store import Store
 from ags.supervisor import process
 from ags.supervisor.ground import ground
 from ags.supervisor.site import site
-from ags.workspace import git, private, separate, spare, temporary
+from ags.workspace import git, inplace, private, separate, spare, temporary
 from ags.workspace.git import Repository
 
 PATIENCE = 60.0
@@ -385,9 +385,15 @@ class Engine(Shelf):
         )
         return bool(holding.stdout.strip())
 
+    async def repository(self, run: Run) -> Repository:
+        """That has the run's work."""
+        if run.mode == "inplace":
+            return await inplace.repository(run.project, runs.directory(self.ags_home, run.id))
+        return await self._project(run.project)
+
     async def _unpin(self, run: Run) -> None:
         try:
-            project = await git.find(run.project)
+            project = await self.repository(run)
         except (AgsError, OSError):
             return  # it is gone, and our refs with it
         listed = await git.run(

@@ -13,7 +13,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -50,13 +50,13 @@ class Known:
 
 
 class Home:
-    """One agent's home of one client, and the copy of it that one run has."""
+    """What of a client's agents is kept, and the copy of it that one run has."""
 
-    def __init__(self, kept: Path, lent: Path, paths: Iterable[str], owner: Owner) -> None:
-        """`paths` are those below a home that live on: conversations, history, log-ins."""
-        self._kept = kept
+    def __init__(self, kept: Mapping[str, Path], lent: Path, owner: Owner) -> None:
+        """`kept` has the paths below a home that live on (conversations, history, log-ins), each
+        with the folder that it is kept in: in a shell, those of several agents."""
+        self._kept = dict(kept)
         self._lent = lent
-        self._paths = tuple(paths)
         self._owner = owner
 
     @property
@@ -76,7 +76,7 @@ class Home:
         draft = self._lent / f"{FILES}.new"
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(mode=0o700)
-        known = {path: _copied(self._kept, draft, path) for path in self._regular(self._kept)}
+        known = {path: _copied(kept, draft, path) for kept, path in self._regular()}
         furnish(draft)
         self._hand_over(draft)
         self._note(known)
@@ -102,17 +102,17 @@ class Home:
         """Take what the run changed; returns what was left with the run, in words."""
         before = self._noted()
         told: list[str] = []
-        with _only_one(self._kept):
+        with _only_one(self._kept.values()):
             size, now = 0, dict(before)
             found = list(islice(self._regular(self.files), MOST_FILES + 1))
-            for path in found[:MOST_FILES]:
+            for kept, path in found[:MOST_FILES]:
                 length = os.lstat(self.files / path).st_size
                 if length > LARGEST or size + length > MOST:
                     told.append(f"{shown(path)} is too large")
                     continue
                 size += length
                 try:
-                    told += self._given_back(path, before.get(path), now)
+                    told += self._given_back(kept, path, before.get(path), now)
                 except OSError as error:
                     told.append(f"{shown(path)} cannot be kept: {error.strerror}")
             self._note(now)
@@ -120,27 +120,30 @@ class Home:
             told.append(f"there are more than {MOST_FILES:,} files, and not all are kept")
         return _few(told)
 
-    def _given_back(self, path: str, before: Known | None, now: dict[str, Known]) -> Iterator[str]:
+    def _given_back(
+        self, kept: Path, path: str, before: Known | None, now: dict[str, Known]
+    ) -> Iterator[str]:
         """See that the next run finds it, and that its own next turn knows; or say why not."""
-        mine, theirs = _known(self.files, path), _known(self._kept, path)
+        mine, theirs = _known(self.files, path), _known(kept, path)
         if mine is None:
             yield f"{shown(path)} cannot be read"
         elif mine == before:
             return
         elif theirs in (None, before, mine):
             if mine != theirs:
-                _write(self._kept, path, self.files)
+                _write(kept, path, self.files)
             now[path] = mine
         # Both have written on: such as histories. What is new in ours goes behind theirs.
         elif before is not None and _known(self.files, path, before.size) == before:
-            _write(self._kept, path, self.files, behind=before.size)
+            _write(kept, path, self.files, behind=before.size)
             now[path] = mine
         else:
             yield f"{shown(path)} was changed by another run meanwhile"
 
-    def _regular(self, top: Path) -> Iterator[str]:
-        for path in self._paths:
-            yield from _plain_files(top, path)
+    def _regular(self, lent: Path | None = None) -> Iterator[tuple[Path, str]]:
+        """What is kept, or what of that is lent: each file with the folder that it is kept in."""
+        for path, kept in self._kept.items():
+            yield from ((kept, file) for file in _plain_files(lent or kept, path))
 
     def _hand_over(self, draft: Path) -> None:
         if os.geteuid() != 0 or self._owner.uid == 0:
@@ -234,11 +237,11 @@ def _pour(reader: BinaryIO, writer: BinaryIO) -> None:
 
 
 @contextmanager
-def _only_one(kept: Path) -> Iterator[None]:
-    kept.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = os.open(kept, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+def _only_one(kept: Iterable[Path]) -> Iterator[None]:
+    with ExitStack() as held:
+        for folder in sorted(set(kept)):  # all in the same order, lest two wait for each other
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            held.callback(os.close, lock)
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(lock)

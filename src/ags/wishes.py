@@ -8,7 +8,6 @@ import re
 
 from ags import clients, runs
 from ags.agents import agent as known
-from ags.backends import backend
 from ags.config.load import load
 from ags.engine import Engine, Wish
 from ags.errors import AgsError, Unfit
@@ -51,16 +50,8 @@ async def ready(engine: Engine, agent: str) -> None:
         return
     from ags import programs  # npm and all that is not what a shell needs
 
-    settings = load(None, engine.environ, engine.home)
-    maker = programs.Installer(
-        engine.environ,
-        engine.home,
-        engine.ags_home,
-        settings,
-        backend(settings.sandbox.backend),
-        engine.notes.append,
-    )
-    await programs.ensure(maker, agent, None)
+    given = (engine.environ, engine.home, engine.ags_home, engine.notes.append)
+    await programs.ensure(programs.Installer.configured(*given), agent, None)
 
 
 async def names(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from ags import host, places, plan, proc
-from ags.backends import bubblewrap, bwrap, walls
+from ags.backends import bubblewrap, bwrap, walls, ways
 from ags.kernel import cgroup, rlimits, seccomp, watch
 from ags.model import Bind, Limits, Mask, MountStep, Plan, ReadOnly, Tmpfs
 from ags.workspace import protect, unshare
@@ -28,6 +28,7 @@ Apply = Callable[[Patch], None]
 
 FILES, KERNEL, LEAKS = "test_files.py", "test_kernel.py", "test_leaks.py"
 RESOURCES, WORKSPACE, MOUNTS = "test_resources.py", "test_workspace.py", "test_mounts.py"
+WAYS, AGENTS = "test_ways.py", "test_agents.py"
 
 
 @dataclass(frozen=True)
@@ -338,6 +339,22 @@ MUTATIONS: dict[str, Mutation] = {
             f"{FILES}::test_a_source_swapped_for_a_link_is_noticed_before_anything_runs",
             f"{FILES}::test_a_target_behind_a_link_is_noticed_before_anything_runs",
         ),
+    ),
+    "the look for links before a start": Mutation(
+        lambda patch: patch.setattr(ways, "check", lambda mounts: None),
+        (
+            *(
+                f"{WAYS}::test_a_link_that_an_agent_left_leads_no_start_outside[{start}]"
+                for start in ("exec", "auth", "start", "setup", "in-place", "gather", "install")
+            ),
+            f"{WAYS}::test_a_link_that_setup_left_in_the_home_leads_the_agents_start_nowhere",
+            f"{WAYS}::test_a_link_that_a_filter_left_in_the_home_leads_setup_nowhere",
+            f"{WAYS}::test_nothing_is_made_behind_a_link_whatever_is_to_be_mounted[root-text-read-only]",
+            f"{WAYS}::test_nothing_is_written_through_a_link_at_the_place_itself[user-text-rc]",
+            f"{WAYS}::test_a_folder_mounted_over_others_is_looked_at_itself[root]",
+            f"{AGENTS}::test_a_link_left_in_its_home_leads_the_next_turns_mounts_nowhere[a-folder]",
+        ),
+        keep_check=True,
     ),
     "the gate": Mutation(open_gate, (f"{RESOURCES}::test_nothing_runs_before_its_limits_hold",)),
     "refused mounts": Mutation(

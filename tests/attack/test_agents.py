@@ -36,13 +36,13 @@ def victim(whole: Whole) -> Path:
     return place
 
 
-def install(whole: Whole, name: str) -> None:
+def install(whole: Whole, name: str, text: str = PROGRAM) -> None:
     program = agent(name).program
     assert program is not None
     folder = installed.home_of(whole.state, name) / "1.0.0"
     executable = folder / program.path
     executable.parent.mkdir(parents=True)
-    executable.write_text(PROGRAM)
+    executable.write_text(text)
     executable.chmod(0o755)
     facts = {"package": program.package, "version": "1.0.0", "path": program.path}
     (folder / installed.FACTS).write_text(json.dumps(facts))

@@ -142,17 +142,28 @@ def test_a_source_swapped_for_a_link_is_noticed_before_anything_runs(
     assert CANARY not in out
 
 
-def test_a_target_behind_a_link_is_noticed_before_anything_runs(box: Box) -> None:
-    """A protected path that an agent replaced by a link would be covered somewhere else."""
-    (box.workspace / "elsewhere").mkdir()
-    (box.workspace / ".claude").symlink_to("elsewhere")
-    (box.workspace / "elsewhere" / "settings.json").write_text("{}")
-    source = box.workspace / "elsewhere" / "settings.json"
-    step = Bind(source, PurePosixPath(box.workspace / ".claude" / "settings.json"))
+def test_a_target_behind_a_link_is_noticed_before_anything_runs(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A protected path that an agent replaced by a link just now is covered somewhere else."""
+    folder, elsewhere = box.workspace / ".claude", box.workspace / "elsewhere"
+    folder.mkdir()
+    (folder / "settings.json").write_text("{}")
+    step = Bind(folder / "settings.json", PurePosixPath(folder / "settings.json"))
+    assert box.run("true", protections=[step]).code == 0
+
+    from ags import proc
+
+    spawn = proc.spawn
+
+    def swap_first(*args: object, **kwargs: object) -> proc.Child:
+        folder.rename(elsewhere)
+        folder.symlink_to("elsewhere")
+        return spawn(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(proc, "spawn", swap_first)
     with pytest.raises(AgsError, match="through a link"):
         box.run("true", protections=[step])
-    plain = replace(step, target=PurePosixPath(source))
-    assert box.run("true", protections=[plain]).code == 0
 
 
 @pytest.mark.parametrize("place", ["/tmp", "/dev/shm", "$HOME"])

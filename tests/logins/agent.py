@@ -23,7 +23,7 @@ def post(
     data = fields if isinstance(fields, bytes) else json.dumps(fields).encode()
     request = urllib.request.Request(url, data, {"Content-Type": kind, **headers})
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -52,9 +52,8 @@ def renew() -> None:
         login["expiresAt"] = (time.time() + answer["expires_in"]) * 1000
 
 
-def work(seconds: float) -> None:
-    end = time.time() + seconds
-    while time.time() < end:
+def work(renewals: int) -> None:
+    while len(told["renewals"]) < renewals:
         if login["expiresAt"] / 1000 - time.time() < 0.7:
             renew()
         ask_model()

@@ -35,6 +35,8 @@ class Vendor:
     issued: set[str] = field(default_factory=set)
     """Every token there ever was."""
     delay: float = 0
+    slack: float = 0
+    """Seconds for which a token is good beyond what is said of it, for an agent that is late."""
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -50,7 +52,7 @@ class Vendor:
             signature = f"REALsignature{n:04d}" + "x7Qz" * 8
             made = web_token({"exp": int(time.time() + self.life), "n": n}, signature)
         self.access = made
-        self._good[made] = time.monotonic() + self.life
+        self._good[made] = time.monotonic() + self.life + self.slack
         if self.rotates or not self.refresh:
             self.refresh = f"sk-ant-ort01-REAL-refresh-{n:04d}-HjU3kLm8PqRs5TvWx"
         self.issued |= {self.access, self.refresh}

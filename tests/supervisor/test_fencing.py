@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.attack.egress.faults import INDEXES_WAITED_FOR
 from tests.egress.clients import shop
 from tests.internet import Internet
 from tests.internet.fixtures import internet, the_internet
@@ -33,16 +34,17 @@ def test_files_that_an_index_keeps_elsewhere_can_be_read_and_not_written(
     written(site / "simple/pip/index.html", link)
     written(home(person) / ".pip/pip.conf", "[global]\nindex-url = https://nine.example/simple\n")
     policy = written(home(person) / ".config/ags/policy.yaml", "domains: [nine.example]\n")
-    get = "curl -sS -m 20 https://files.nine.example/x; "
-    script = get + "curl -sS -m 20 -X PUT https://files.nine.example/x"
+    get = "curl -sS -m 90 https://files.nine.example/x; "
+    script = get + "curl -sS -m 90 -X PUT https://files.nine.example/x"
     with shop.opened(internet, "nine.example", site):
         person.ags("start", "without", "-a", "shell", script)
         assert files.visits == []
         policy.write_text("services: [pip]\n")
-        ran = person.ags("start", "with", "-a", "shell", script)
+        ran = person.ags("start", "with", "-a", "shell", script, fault=INDEXES_WAITED_FOR)
         assert [seen.method for seen in files.requests] == ["GET"], ran.stdout + ran.stderr
         assert "pip: files are at files.nine.example" in person.ags("show", "with").stdout
-        one = person.ags("exec", "--allow", "x.example", "--", "sh", "-c", get)
+        once = ("exec", "--allow", "x.example", "--", "sh", "-c", get)
+        one = person.ags(*once, fault=INDEXES_WAITED_FOR)
     assert "hello from files.nine.example" in one.stdout, one.stderr
     assert [seen.method for seen in files.requests] == ["GET", "GET"]
 
@@ -61,7 +63,7 @@ def test_a_run_uses_a_secret_as_it_was_read_last(internet: Internet, person: Per
     settings = written(home(person) / ".config/ags/config.toml", SETTINGS.format(api.name))
     kept = written(person.state / "secrets/api.file", "first-value-of-the-secret")
     script = (
-        'while [ ! -e end ]; do curl -sS -m 20 -H "X-Api-Key: $API_KEY" '
+        'while [ ! -e end ]; do curl -sS -m 90 -H "X-Api-Key: $API_KEY" '
         "https://api.ten.example/; sleep 0.1; done"
     )
     person.ags("start", "try", "-a", "shell", "--detach", "--allow", api.name, script)
@@ -86,6 +88,7 @@ def follow(internet: Internet, person: Person, kept: Path, settings: Path, api: 
     wait_for(lambda: sent() or None)
     assert sent() == {"first-value-of-the-secret"}
     assert person.ags("policy", "reload").returncode == 0
+    wait_for(lambda: "2nd" in sent() or None)  # one may have been on its way
     internet.clear()
     wait_for(lambda: sent() or None)
     assert sent() == {"2nd"}
@@ -115,7 +118,7 @@ def test_a_run_in_place_reads_no_policy_that_it_could_write(
     own = home(person) / ".config/ags/policy.yaml"
     own.parent.mkdir(parents=True)
     own.symlink_to(inner)
-    arguments = ("--", "-c", f"curl -sS -m 20 https://{api.name}/")
+    arguments = ("--", "-c", f"curl -sS -m 90 https://{api.name}/")
     here = ("--agent", "shell", str(person.project.folder))
     refused = person.ags(*here, "--name", "one", *arguments)
     assert refused.returncode != 0 and "where the run writes" in refused.stdout + refused.stderr

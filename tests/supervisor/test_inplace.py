@@ -11,7 +11,7 @@ import pytest
 from ags import review
 from ags.errors import AgsError
 from ags.runs import Order, Run
-from tests.faults.workshop import Workshop
+from tests.faults.workshop import Workshop, wait_for
 
 
 def session(
@@ -59,8 +59,7 @@ def test_commits_wait_on_a_branch_if_the_person_went_on_meanwhile(workshop: Work
     script = "echo a > a; git add a; git commit -qm agents; touch done"
     script += "; until [ -e go ]; do sleep .05; done"
     run = session(workshop, script)
-    while not (workshop.project.folder / "done").exists():
-        pass
+    wait_for("it is done", (workshop.project.folder / "done").exists)
     workshop.project.git("commit", "-q", "--allow-empty", "-m", "persons")
     go.touch()
     ended = workshop.ended(run)
@@ -101,7 +100,7 @@ def test_nothing_is_applied_to_a_folder_that_an_agent_works_in(workshop: Worksho
     workshop.project.git("add", "--all")
     workshop.project.git("commit", "-qm", "mine")
     workshop.ended(workshop.start("apart"))
-    session(workshop, "sleep 60")
+    session(workshop, "sleep 600")
     with pytest.raises(AgsError, match="here is at work there"):
         workshop.does(review.apply(workshop.engine(), "apart"))
     workshop.does(workshop.engine().stop("here", at_once=True))
@@ -109,9 +108,8 @@ def test_nothing_is_applied_to_a_folder_that_an_agent_works_in(workshop: Worksho
 
 
 def test_a_killed_run_can_still_be_undone(workshop: Workshop) -> None:
-    run = session(workshop, "echo a >> file; rm own; touch done; sleep 60")
-    while not (workshop.project.folder / "done").exists():
-        pass
+    run = session(workshop, "echo a >> file; rm own; touch done; sleep 600")
+    wait_for("it is done", (workshop.project.folder / "done").exists)
     workshop.kill_supervisor(run)
     workshop.nothing_runs(run)
     found = workshop.does(review.review(workshop.engine(), "here"))

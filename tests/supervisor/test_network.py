@@ -74,7 +74,7 @@ def person(internet: Internet) -> Iterator[Person]:
 def test_a_run_reaches_what_is_allowed_and_nothing_else(internet: Internet, person: Person) -> None:
     api = internet.origin("api.one.example", tls=True)
     other = internet.origin("other.one.example", tls=True)
-    script = "curl -sS -m 20 https://api.one.example/; curl -sS -m 20 https://other.one.example/"
+    script = "curl -sS -m 90 https://api.one.example/; curl -sS -m 90 https://other.one.example/"
     ran = person.ags("start", "try", "-a", "shell", "--allow", "api.one.example", script)
     assert ran.returncode == 0, ran.stderr
     assert "hello from api.one.example" in ran.stdout
@@ -88,7 +88,7 @@ def test_every_decision_is_a_line_that_cannot_be_cut_off_unseen(
     internet: Internet, person: Person
 ) -> None:
     internet.origin("api.two.example", tls=True)
-    script = "for n in 1 2 3; do curl -sS -m 20 https://api.two.example/?secret=$n; done"
+    script = "for n in 1 2 3; do curl -sS -m 90 https://api.two.example/?secret=$n; done"
     person.ags("start", "try", "-a", "shell", "--allow", "api.two.example", script)
     log = person.run_dir("try") / "egress.jsonl"
     record = json.loads((person.run_dir("try") / "run.json").read_text())
@@ -102,7 +102,7 @@ def test_every_decision_is_a_line_that_cannot_be_cut_off_unseen(
 
 def test_a_sealed_run_asks_nobody(internet: Internet, person: Person) -> None:
     api = internet.origin("api.three.example", tls=True)
-    script = "curl -sS -m 20 https://api.three.example/ && touch reached"
+    script = "curl -sS -m 90 https://api.three.example/ && touch reached"
     ran = person.ags("start", "sealed", "-a", "shell", "--no-network", script)
     assert ran.returncode != 0 and api.requests == [] and internet.queries == []
     open_ = person.ags("start", "open", "-a", "shell", "--allow", "api.three.example", script)
@@ -158,7 +158,7 @@ def test_a_fence_that_does_not_hold_lets_nothing_run(
 
 
 def wait_for(look: Callable[[], T | None]) -> T:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while (found := look()) is None:
         assert time.monotonic() < until, "it does not come"
         time.sleep(0.1)
@@ -172,7 +172,7 @@ def asked(person: Person) -> str | None:
 
 def test_a_refused_request_waits_for_the_persons_word(internet: Internet, person: Person) -> None:
     api = internet.origin("api.six.example", tls=True)
-    script = "curl -sS -m 60 https://api.six.example/a; curl -sS -m 60 https://api.six.example/b"
+    script = "curl -sS -m 300 https://api.six.example/a; curl -sS -m 300 https://api.six.example/b"
     person.ags("start", "try", "-a", "shell", "--detach", "--ask", script)
     first = wait_for(lambda: asked(person))
     assert api.visits == [] and internet.queries == []
@@ -204,7 +204,7 @@ def test_a_policy_is_read_anew_while_a_run_works(internet: Internet, person: Per
     api = internet.origin("api.seven.example", port=8080)
     policy = person.state.parent / "policy.yaml"
     policy.write_text("domains: [other.example]\n")
-    script = "until curl -sSf -m 5 http://api.seven.example:8080/; do sleep 0.2; done"
+    script = "until curl -sSf -m 60 http://api.seven.example:8080/; do sleep 0.2; done"
     person.ags("start", "try", "-a", "shell", "--detach", "--policy", str(policy), script)
     wait_for(lambda: (person.run_dir("try") / "control.sock").exists() or None)
     policy.write_text("domains: [{host: api.seven.example, ports: [8080], protocol: http}\n")
@@ -238,9 +238,9 @@ header = "X-Api-Key"
     )
     script = """
         echo "inside: $API_KEY"
-        curl -sS -m 20 -H "X-Api-Key: $API_KEY" https://api.eight.example/headers
-        curl -sS -m 20 -H "X-Api-Key: $API_KEY" https://other.eight.example/
-        curl -sS -m 20 -H "X-Other: $API_KEY" https://api.eight.example/
+        curl -sS -m 90 -H "X-Api-Key: $API_KEY" https://api.eight.example/headers
+        curl -sS -m 90 -H "X-Api-Key: $API_KEY" https://other.eight.example/
+        curl -sS -m 90 -H "X-Other: $API_KEY" https://api.eight.example/
         env > environment; cat /proc/*/environ > all 2>/dev/null
     """
     allow = ("--allow", "api.eight.example", "--allow", "other.eight.example")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from tests.attack.egress.faults import LATER_HELPERS_KILLED, NOBODY_ANSWERS
@@ -28,7 +29,7 @@ def ended(person: Person) -> str:
 
 
 def gets(name: str, *paths: str, between: str = ";") -> str:
-    return between.join(f"curl -sS -m 60 https://{name}/{path}" for path in paths)
+    return between.join(f"curl -sS -m 300 https://{name}/{path}" for path in paths)
 
 
 def test_what_is_allowed_for_a_time_is_asked_anew_after_it(
@@ -37,11 +38,15 @@ def test_what_is_allowed_for_a_time_is_asked_anew_after_it(
     api = internet.origin("api.one.example", tls=True)
     start(
         person,
-        gets("api.one.example", "a", "b") + "; sleep 4; " + gets("api.one.example", "c"),
+        gets("api.one.example", "a", "b")
+        + "; until [ -e over ]; do sleep 0.1; done; rm over;"
+        + gets("api.one.example", "c"),
         "--ask",
     )
     first = wait_for(lambda: asked(person))
-    assert person.ags("allow", first, "--for", "3s").returncode == 0
+    assert person.ags("allow", first, "--for", "10s").returncode == 0
+    time.sleep(10.5)
+    (person.state / "worktrees/try/over").touch()
     second = wait_for(lambda: asked(person))
     assert second != first and came(api) == ["/a", "/b"]
     assert person.ags("deny", second).returncode == 0
@@ -105,12 +110,12 @@ def policy_of(person: Person, text: str) -> Path:
 
 
 WORK = """
-curl -sSN -m 60 'https://long.six.example/drip?count=200&every=0.02' > long &
+curl -sSN -m 300 'https://long.six.example/drip?count=200&every=0.02' > long &
 exec 9<>/dev/tcp/kept.six.example/80
 ask() { printf 'GET /%s HTTP/1.1\\r\\nHost: kept.six.example\\r\\n\\r\\n' "$1" >&9; head -1 <&9; }
 ask before
 echo began; until [ -e go ]; do sleep 0.1; done
-curl -sS -m 20 https://long.six.example/anew; curl -sS -m 20 https://next.six.example/
+curl -sS -m 90 https://long.six.example/anew; curl -sS -m 90 https://next.six.example/
 ask after
 wait
 """
@@ -162,7 +167,7 @@ def test_a_policy_that_cannot_be_read_leaves_the_last_one(
     assert came(api) == ["/a"] and other.visits == []
 
 
-PORTS = "until curl -sSf -m 5 http://api.{}.example:8080/{}; do sleep 0.2; done;"
+PORTS = "until curl -sSf -m 60 http://api.{}.example:8080/{}; do sleep 0.2; done;"
 
 
 def test_a_port_comes_goes_and_comes_back(internet: Internet, person: Person) -> None:
@@ -173,7 +178,7 @@ def test_a_port_comes_goes_and_comes_back(internet: Internet, person: Person) ->
     script = (
         PORTS.format("eight", "one")
         + wait.format("closed")
-        + "curl -sS -m 5 http://api.eight.example:8080/two;"
+        + "curl -sS -m 60 http://api.eight.example:8080/two;"
         + "touch refused;"
         + PORTS.format("eight", "three")
     )
@@ -205,7 +210,7 @@ def test_a_port_that_cannot_be_opened_leaves_the_last_policy(
     script = (
         "until [ -e go ]; do sleep 0.1; done;"
         + gets("api.nine.example", "a")
-        + "; curl -sS -m 5 http://new.nine.example:8080/; true"
+        + "; curl -sS -m 60 http://new.nine.example:8080/; true"
     )
     start(person, script, "--policy", str(policy), fault=LATER_HELPERS_KILLED)
     wait_for(lambda: (person.run_dir("try") / "control.sock").exists() or None)

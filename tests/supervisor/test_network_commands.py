@@ -35,7 +35,7 @@ def test_a_command_has_its_secrets_on_the_wire_alone(internet: Internet, person:
     script = """
         echo "inside: $API_KEY"
         for host in api other; do
-            curl -sS -m 20 -H "X-Api-Key: $API_KEY" https://$host.one.example/headers
+            curl -sS -m 90 -H "X-Api-Key: $API_KEY" https://$host.one.example/headers
         done
     """
     allow = ("--allow", "api.one.example", "--allow", "other.one.example")
@@ -126,7 +126,7 @@ def test_wget_which_knows_only_the_systems_roots_is_content(
     other = internet.origin("other.four.example", tls=True)
     policy = person.state.parent / "policy.yaml"
     policy.write_text("domains: [api.four.example, {host: inner.four.example, methods: [GET]}]\n")
-    get = "wget -qO- --tries=1 --timeout=20 --content-on-error https://{}.four.example/;"
+    get = "wget -qO- --tries=1 --timeout=90 --content-on-error https://{}.four.example/;"
     script = "".join(get.format(name) for name in ("api", "inner", "other"))
     ran = person.ags("exec", "--policy", str(policy), "--", "sh", "-c", f"{script} true")
     assert "hello from api.four.example\nhello from inner.four.example\n" in ran.stdout, ran

@@ -70,8 +70,8 @@ def test_what_makes_a_workspace_ready_has_the_network_of_the_run(
 ) -> None:
     api = internet.origin("packages.ways.example", tls=True)
     other = internet.origin("other.ways.example", tls=True)
-    reach = "curl -sS -m 20 https://packages.ways.example/ > fetched"
-    settings(person, f'[workspace]\nsetup = "{reach}; curl -sSm 20 https://other.ways.example/"\n')
+    reach = "curl -sS -m 90 https://packages.ways.example/ > fetched"
+    settings(person, f'[workspace]\nsetup = "{reach}; curl -sSm 90 https://other.ways.example/"\n')
     ran = person.ags("start", "a", "-a", "shell", "--allow", "packages.ways.example", "cat fetched")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "hello from packages.ways.example" in ran.stdout
@@ -99,7 +99,7 @@ def test_behind_a_companys_proxy_all_that_is_allowed_goes_through_it(
     allow = ("--allow", "tls.ways.example", "--allow", "http.ways.example")
     script = (
         "for url in https://tls.ways.example/ http://http.ways.example/ https://no.ways.example/;"
-        " do curl -sS -m 20 $url; done"
+        " do curl -sS -m 90 $url; done"
     )
     said = behind(person, place, "start", "a", "-a", "shell", *allow, script)
     assert "hello from tls.ways.example" in said and "hello from http.ways.example" in said
@@ -118,5 +118,5 @@ def test_a_proxy_that_does_not_know_us_is_told_of_and_nothing_goes_around_it(
     api = internet.origin("api.ways.example")
     settings(person, '[network]\nproxy = "http://127.0.0.1:3128"\n')
     order = ("start", "a", "-a", "shell", "--allow", "api.ways.example")
-    said = behind(person, person.state.parent, *order, "curl -sS -m 20 http://api.ways.example/")
+    said = behind(person, person.state.parent, *order, "curl -sS -m 90 http://api.ways.example/")
     assert "407 Who are you" in said and api.visits == []

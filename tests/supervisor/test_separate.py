@@ -197,7 +197,7 @@ def test_a_branch_is_kept_and_everything_else_goes(workshop: Workshop) -> None:
 
 
 def test_a_run_at_work_is_not_removed(workshop: Workshop) -> None:
-    workshop.start(goal="sleep 60")
+    workshop.start(goal="sleep 600")
     with pytest.raises(AgsError, match="it is at work"):
         workshop.does(workshop.engine().remove("try", force=True))
     workshop.does(workshop.engine().stop("try", at_once=True))

@@ -81,8 +81,8 @@ class Facts:
     trusted: bool = False
     python: str = ""
     """The one inside that asks the hooks, by `hooks.managed.interpreter`; empty: nobody does."""
-    login: bool = False
-    """Whether a log-in stands in its home."""
+    logins: frozenset[str] = frozenset()
+    """Agents whose log-in stands in the home."""
 
 
 @frozen

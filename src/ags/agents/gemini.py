@@ -80,9 +80,10 @@ class Gemini:
             "advanced": {"autoConfigureMemory": False},
             "context": {"fileName": ["GEMINI.md", PROMPT_NAME]},
         }
-        if facts.keys or facts.login:
+        logged_in = self.name in facts.logins
+        if logged_in or "GEMINI_API_KEY" in facts.keys:
             # It does not choose by itself, and at a terminal it would ask.
-            way = "oauth-personal" if facts.login else "gemini-api-key"
+            way = "oauth-personal" if logged_in else "gemini-api-key"
             settings["security"] = {"auth": {"selectedType": way}}
         if facts.python:
             settings |= managed.gemini_settings(facts.python)

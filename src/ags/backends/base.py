@@ -88,4 +88,5 @@ class Backend(Protocol):
         """Try it for real. Never raises."""
 
     async def launch(self, plan: Plan, streams: Streams) -> Sandbox:
-        """Build the walls and check them. Raises AgsError rather than start with one missing."""
+        """Build the walls and check them. Raises AgsError rather than start with one missing, or
+        with a link where something is to be mounted: then before anything is made (`ways.py`)."""

@@ -10,8 +10,9 @@ import platform
 from collections.abc import Sequence
 
 from ags import proc
-from ags.backends import bwrap, walls
+from ags.backends import bwrap, walls, ways
 from ags.backends.base import Probe, Streams
+from ags.backends.pipes import Pipes
 from ags.backends.sandbox import BubblewrapSandbox
 from ags.errors import AgsError
 from ags.frozen import frozen
@@ -153,6 +154,7 @@ async def _launch(
     binary: str, plan: Plan, streams: Streams, group: cgroup.Cgroup | None
 ) -> BubblewrapSandbox:
     expected = walls.expect(plan.mounts)
+    ways.check(plan.mounts)
     with contextlib.ExitStack() as ours:
         pipes = _Pipes(ours)
         child = proc.spawn(
@@ -186,23 +188,13 @@ class _NotReady(Exception):
     """bwrap or the gate ended before the sandbox stood."""
 
 
-class _Pipes:
-    """Ours: `go` to write, `ready`, `info` and `errors` to read."""
+class _Pipes(Pipes):
+    """And `info`, on which bwrap says who is the first process inside."""
 
     def __init__(self, stack: contextlib.ExitStack) -> None:
-        self.their_go, self.go = os.pipe()
-        self.ready, self.their_ready = os.pipe()
+        super().__init__(stack)
         self.info, self.their_info = os.pipe()
-        # A file: a pipe that nobody reads would one day block bwrap.
-        self.errors = os.memfd_create("ags-errors")
-        self._theirs = [self.their_go, self.their_ready, self.their_info]
-        for fd in (self.go, self.ready, self.info, self.errors):
-            stack.callback(os.close, fd)
-        stack.callback(self.close_theirs)
-
-    def close_theirs(self) -> None:
-        while self._theirs:
-            os.close(self._theirs.pop())
+        self._own(self.info, self.their_info)
 
 
 def _gated(plan: Plan, streams: Streams) -> tuple[str, ...]:
@@ -263,11 +255,10 @@ async def _read(fd: int) -> bytes:
 
 
 def _explain(plan: Plan, code: int, pipes: _Pipes) -> AgsError:
-    said = os.pread(pipes.errors, 4096, 0).decode(errors="replace").strip()
     return AgsError(
         "start the sandbox",
         subject=plan.run,
-        cause=said or f"bwrap ended with {code} and no message",
+        cause=pipes.said() or f"bwrap ended with {code} and no message",
         hint="`ags doctor` looks for the reason",
         exit_code=125,
     )

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from ags import proc
+from ags.backends import ways
 from ags.backends.base import Probe, Streams
 from ags.errors import AgsError
 from ags.model import Bind, Ending, Plan
@@ -157,5 +158,5 @@ class Fake:
         for step in plan.mounts:
             if isinstance(step, Bind) and not step.source.exists():
                 raise AgsError("mount", subject=step.source, cause="no such file or directory")
-
+        ways.check(plan.mounts)
         return FakeSandbox(plan, streams, self._plays)

@@ -15,6 +15,7 @@ from pathlib import Path
 from ags import kernel, proc
 from ags.backends import walls
 from ags.backends.base import Streams
+from ags.backends.pipes import Pipes
 from ags.errors import AgsError
 from ags.kernel import rlimits, seccomp, watch
 from ags.kernel.cgroup import Cgroup
@@ -80,13 +81,8 @@ class BubblewrapSandbox:
             self._go = None
 
     def signal(self, number: int, *, group: bool = False) -> None:
-        if self._child.code is not None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            if group:
-                os.killpg(os.getpgid(self._command), number)
-            else:
-                signal.pidfd_send_signal(self._command_fd, number)
+        if self._child.code is None:
+            _signal(self._command, self._command_fd, number, group=group)
 
     async def enter(self, command: Sequence[str], streams: Streams) -> Entered:
         """Through a helper that joins; what it forks is born behind every wall and limit."""
@@ -239,13 +235,8 @@ class Entered:
         self._fd: int | None = os.pidfd_open(pid)
 
     def signal(self, number: int, *, group: bool = False) -> None:
-        if self._fd is None or self._helper.code is not None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            if group:
-                os.killpg(os.getpgid(self.pid), number)
-            else:
-                signal.pidfd_send_signal(self._fd, number)
+        if self._fd is not None and self._helper.code is None:
+            _signal(self.pid, self._fd, number, group=group)
 
     async def wait(self) -> int:
         code = await self._helper.wait()
@@ -258,35 +249,27 @@ class Entered:
             self._fd = None
 
 
-class _Entrance:
-    """The pipes of one entering. Ours: `go` to write, `ready` and `errors` to read."""
+def _signal(pid: int, descriptor: int, number: int, *, group: bool) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        if group:
+            os.killpg(os.getpgid(pid), number)
+        else:
+            signal.pidfd_send_signal(descriptor, number)
 
-    def __init__(self, stack: contextlib.ExitStack) -> None:
-        self.their_go, self._go = os.pipe()
-        self._ready, self.their_ready = os.pipe()
-        self.errors = os.memfd_create("ags-errors")
-        self._theirs = [self.their_go, self.their_ready]
-        for fd in (self._go, self._ready, self.errors):
-            stack.callback(os.close, fd)
-        stack.callback(self.close_theirs)
 
-    def close_theirs(self) -> None:
-        while self._theirs:
-            os.close(self._theirs.pop())
+class _Entrance(Pipes):
+    """Of one entering."""
 
     async def wait_ready(self) -> bytes:
         """What is said when the next step is done."""
         async with asyncio.timeout(ENTER_TIMEOUT):
-            await proc.readable(self._ready)
-        if not (said := os.read(self._ready, 64)):
+            await proc.readable(self.ready)
+        if not (said := os.read(self.ready, 64)):
             raise EOFError
         return said
 
     def release(self) -> None:
-        os.write(self._go, b"-")
-
-    def said(self) -> str:
-        return os.pread(self.errors, 4096, 0).decode(errors="replace").strip()
+        os.write(self.go, b"-")
 
 
 def _reason(error: Exception) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -25,13 +24,11 @@ from ags.errors import AgsError
 from ags.logins import state as logins
 from ags.logins.entry import Entry
 from ags.logins.forms import FORMS
+from ags.logins.room import room, sweep
 from ags.model import Bind, MountStep, Text
 from ags.places import make_state_folder
 from ags.prepare import Preparer, Request
 from ags.workspace.tree import Owner
-
-FOLDER = "auth"
-"""Below AGS_HOME, what a log-in has while it is made."""
 
 
 @click.command(short_help="Log an agent in, and keep its tokens out of sandboxes.")
@@ -75,15 +72,12 @@ def command(
 
 async def _log_in(invocation: Invocation, program: Agent, client: str) -> None:
     make_state_folder(invocation.ags_home)
-    place = invocation.ags_home / FOLDER / os.urandom(6).hex()
-    work = place / "work"
-    work.mkdir(mode=0o700, parents=True)
-    try:
+    sweep(invocation.ags_home)
+    with room(invocation.ags_home) as place:
+        (place / "work").mkdir(mode=0o700)
         entry = Entry(program.name, client, invocation.ags_home)
         made = await _in_sandbox(invocation, program, entry, place)
         entry.adopt(_read(made / FORMS[program.name].path))
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
 
 
 async def _in_sandbox(invocation: Invocation, program: Agent, entry: Entry, place: Path) -> Path:
@@ -91,8 +85,9 @@ async def _in_sandbox(invocation: Invocation, program: Agent, entry: Entry, plac
     environ, home = invocation.environ, invocation.home
     settings = load(invocation.config, environ, home)
     who = identity.resolve(os.stat(place / "work"), home)
-    facts = Facts(str(plan.home_of(who)), str(place / "work"), {}, login=True)
-    lent = homes.Home(place / "none", place, (), Owner(who.host_uid, who.host_gid))
+    logged_in = frozenset((program.name,))
+    facts = Facts(str(plan.home_of(who)), str(place / "work"), {}, logins=logged_in)
+    lent = homes.Home({}, place, Owner(who.host_uid, who.host_gid))
     lent.lend(lambda folder: _furnish(folder, program, facts))
     wiring = Wiring(desk=entry)
     policy = await layers.whole(

@@ -14,6 +14,7 @@ from ags.cli.invocation import Invocation, engine_of
 from ags.cli.rm import removed
 from ags.engine import Engine
 from ags.errors import AgsError
+from ags.logins import room
 from ags.programs.installed import remove_unused
 from ags.runs import FINAL, Run
 from ags.store import Filter
@@ -45,18 +46,22 @@ def command(invocation: Invocation, everything: bool, force: bool, dry_run: bool
     """
     with engine_of(invocation) as engine:
         found = [run for run in _ended(engine) if everything or _made_for(engine, run)]
-        spares = engine.spares()
-        if not found and not spares:
+        spares, rooms = engine.spares(), room.left(engine.ags_home)
+        if not found and not spares and not rooms:
             print("nothing to remove")
         if dry_run:
             for run in found:
                 print(f"would remove {_what(engine, run, everything=everything)}")
             for spare in spares:
                 print(f"would remove a checkout kept ready: {one_line(str(spare))}")
+            for place in rooms:
+                print(f"would remove what a log-in left: {one_line(str(place))}")
             return 0
         engine.forget_spares()
         if spares:
             print(f"removed {len(spares)} checkouts that were kept ready")
+        for place in room.sweep(engine.ags_home):
+            print(f"removed what a log-in left: {one_line(str(place))}")
         for old in remove_unused(engine.ags_home):
             print(f"removed {old.parent.name} {old.name}, which no run uses any more")
         remove = removed if everything else _cleaned

@@ -9,9 +9,7 @@ from pathlib import Path
 import click
 
 from ags import programs
-from ags.backends import backend
 from ags.cli.invocation import Invocation, tell
-from ags.config.load import load
 from ags.errors import AgsError
 from ags.kernel.watch import human_size
 from ags.programs import Installer
@@ -47,15 +45,8 @@ def command(invocation: Invocation, names: tuple[str, ...], version: str) -> int
 
 
 def installer(invocation: Invocation) -> Installer:
-    settings = load(invocation.config, invocation.environ, invocation.home)
-    return Installer(
-        invocation.environ,
-        invocation.home,
-        invocation.ags_home,
-        settings,
-        backend(settings.sandbox.backend),
-        tell,
-    )
+    given = (invocation.environ, invocation.home, invocation.ags_home)
+    return Installer.configured(*given, tell, invocation.config)
 
 
 def _all(ags_home: Path) -> tuple[str, ...]:

@@ -100,6 +100,14 @@ class Desk:
         wanted = Endpoint(request.host, request.path or "")
         return any(wanted in each.maker.endpoints for each in self._broker.form.accounts)
 
+    def gave(self, asked: Asked) -> bool:
+        """Whether what is to be renewed there is of this desk."""
+        try:
+            wanted = grant.read(asked.first(b"content-type"), asked.body)
+        except grant.Odd:
+            return False
+        return self._known(wanted, asked.request) is not None
+
     async def answer(self, asked: Asked, post: Post) -> Answer:
         try:
             wanted = grant.read(asked.first(b"content-type"), asked.body)

@@ -13,7 +13,9 @@ from pathlib import Path, PurePosixPath
 
 from ags import places, records
 from ags.agents.base import AGENT_DIR, Program
+from ags.backends import backend
 from ags.backends.base import Backend
+from ags.config.load import load
 from ags.config.schema import Settings
 from ags.errors import AgsError
 from ags.frozen import frozen
@@ -52,6 +54,20 @@ class Installer:
     backend: Backend
     tell: Callable[[str], None] = lambda line: None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    @classmethod
+    def configured(
+        cls,
+        environ: Mapping[str, str],
+        home: Path,
+        ags_home: Path,
+        tell: Callable[[str], None],
+        config: Path | None = None,
+    ) -> Installer:
+        """By the person's settings, or those in the file that they named."""
+        settings = load(config, environ, home)
+        made_with = backend(settings.sandbox.backend)
+        return cls(environ, home, ags_home, settings, made_with, tell)
 
     async def install(self, agent: str, version: str = "") -> Outcome:
         """The version that is asked for or pinned, else the newest that is old enough."""

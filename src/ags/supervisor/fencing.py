@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ags import clients, records, secrets
+from ags.agents.base import Agent
+from ags.agents.shell import members
 from ags.config.load import load
 from ags.config.schema import Settings
 from ags.control.server import Verb
@@ -17,18 +19,21 @@ from ags.egress import company, indexes, layers
 from ags.egress.asks import Asks
 from ags.egress.audit import Chain, Line
 from ags.egress.company import CompanyProxy
+from ags.egress.desk import Desk
 from ags.egress.fence import Terms
 from ags.egress.layers import Whole
 from ags.egress.policy import Policy
-from ags.egress.wiring import AGENT_KEYS, FOLDER, Wiring, renewed, wire
+from ags.egress.wiring import FOLDER, Wiring, keys_of, renewed, wire
 from ags.errors import AgsError
 from ags.events import Writer
-from ags.logins import state as logins
+from ags.logins import state
+from ags.logins.several import Several
 from ags.logins.state import Wired
 from ags.network import Network, extra_roots
 from ags.prepare import Request
 from ags.runs import Held
 from ags.supervisor.asking import AskVerbs, PortVerbs, noting
+from ags.supervisor.granting import Granting
 from ags.supervisor.site import Site
 from ags.workspace.root import find_root
 
@@ -94,8 +99,11 @@ class Fencing:
     ) -> None:
         self._site, self._environ = site, environ
         self._proxy = proxy
-        self.login: Wired | None = None
-        """The agent's subscription; what stands for it inside is a file in its home."""
+        self.logins: Mapping[str, Wired] = {}
+        """The subscription of each agent; what stands for it inside is a file in its home."""
+        self._at_hand: tuple[str, ...] = ()
+        self._others: tuple[str, ...] = ()
+        """Those at hand whose hosts are open."""
         self._wiring = wiring
         self._learning: asyncio.Task[None] | None = None
         self._audit = Audit(site.held, log)
@@ -112,24 +120,29 @@ class Fencing:
             proxy=proxy,
             ags_home=site.ags_home,
         )
+        self._granting = Granting(self.network, site.tell)
 
     @classmethod
-    async def of(cls, site: Site, log: Writer, environ: Mapping[str, str]) -> Fencing:
-        wiring = await _wired(site, site.preparer.settings, environ)
-        login = _login(site, environ, wiring)
-        wiring = replace(wiring, desk=login.desk if login else None)
+    async def of(cls, site: Site, agent: Agent, log: Writer, environ: Mapping[str, str]) -> Fencing:
+        at_hand = tuple(each.name for each in members(agent) if each is not agent)
+        wiring = await _wired(site, site.preparer.settings, environ, at_hand)
+        logins = _logins(site, at_hand or (agent.name,), environ, wiring)
+        wiring = replace(wiring, desk=_desk(logins))
+        others = tuple(name for name in at_hand if name in logins or _has_key(name, wiring))
         for name in wiring.left_out:
             client = site.run.order.client
             hint = f"`ags secret set --client {client} {name}`"
             site.tell(f"the secret {name} is not there: {client} has none of its own; {hint}")
-        whole = await _policy(site, environ, wiring)
+        whole = await _policy(site, environ, wiring, others)
         network, kept = (
             site.preparer.settings.network,
             secrets.store(site.ags_home / FOLDER, environ),
         )
         proxy = await company.configured(network, kept, environ)
         made = cls(site, log, environ, wiring, whole, proxy)
-        made.login = login
+        made.logins, made._at_hand, made._others = logins, at_hand, others
+        if at_hand:
+            site.tell(_told(at_hand, others))
         await made._learn(whole)
         return made
 
@@ -173,18 +186,20 @@ class Fencing:
 
     def verbs(self) -> dict[str, Verb]:
         ports = PortVerbs(lambda: self.network.ports, self._tell)
-        return {**AskVerbs(self._asks).verbs(), **ports.verbs(), "reload": self._reload}
+        asks = AskVerbs(self._asks)
+        own: dict[str, Verb] = {"reload": self._reload}
+        return {**asks.verbs(), **ports.verbs(), **self._granting.verbs(), **own}
 
     async def _reload(self, request: Mapping[str, object]) -> dict[str, object]:
         """Policy and secrets, all at once; one that cannot be read leaves all as it was."""
         try:
             wiring, notes = renewed(self._wiring, await self._wired_anew())
-            whole = await _policy(self._site, self._environ, wiring)
+            whole = await _policy(self._site, self._environ, wiring, self._others)
         except AgsError as error:
             self._tell(f"the policy and secrets stay as they were: {error.cause}")
             raise
         self._wiring = wiring
-        await self.network.change(_terms(whole.policy, wiring))
+        await self.network.change(_terms(self._granting.within(whole.policy), wiring))
         self._asks.reloaded()
         for note in ("the policy and secrets were read anew", *notes):
             self._tell(note)
@@ -194,44 +209,72 @@ class Fencing:
     async def _wired_anew(self) -> Wiring:
         run = self._site.run
         settings = load(run.order.config, self._environ, self._site.home)
-        return await _wired(self._site, settings, self._environ)
+        return await _wired(self._site, settings, self._environ, self._at_hand)
 
     async def settle(self) -> None:
         """A token that is just being renewed must not be lost: the old one is worth nothing."""
-        if self.login is not None:
-            await self.login.desk.settle()
+        for login in self.logins.values():
+            await login.desk.settle()
 
     def close(self) -> None:
         if self._learning is not None:
             self._learning.cancel()
+        self._granting.close()
         self._audit.close()
 
 
-def _login(site: Site, environ: Mapping[str, str], wiring: Wiring) -> Wired | None:
+def _told(at_hand: tuple[str, ...], others: tuple[str, ...]) -> str:
+    opened = f"; the hosts of {', '.join(others)} are open" if others else ""
+    shut = ", ".join(name for name in at_hand if name not in others)
+    without = f"; no key and no log-in, so nothing is open, for {shut}" if shut else ""
+    return f"at hand in this shell: {', '.join(at_hand)}{opened}{without}"
+
+
+def _has_key(agent: str, wiring: Wiring) -> bool:
+    given = {name for name, _ in (*wiring.environment, *wiring.exposed)}
+    return not given.isdisjoint(key.variable for key in keys_of(agent))
+
+
+def _desk(logins: Mapping[str, Wired]) -> Desk | None:
+    desks = tuple(login.desk for login in logins.values())
+    return Several(desks) if len(desks) > 1 else next(iter(desks), None)
+
+
+def _logins(
+    site: Site, agents: tuple[str, ...], environ: Mapping[str, str], wiring: Wiring
+) -> dict[str, Wired]:
+    found = {name: _login(site, name, environ, wiring) for name in agents}
+    return {name: login for name, login in found.items() if login is not None}
+
+
+def _login(site: Site, agent: str, environ: Mapping[str, str], wiring: Wiring) -> Wired | None:
     """Whoever shares one on purpose, or exports a key, means that; else what is found."""
     run = site.run
     if run.order.login is not None:
         path: Path | None = run.order.login / ".credentials.json"
     else:
-        given = {name for name, _ in (*wiring.environment, *wiring.exposed)}
-        if given & {key.variable for key in AGENT_KEYS.get(run.agent, ())}:
+        if _has_key(agent, wiring):
             return None
-        found = logins.found(run.agent, site.home, site.ags_home, run.order.client, environ)
+        found = state.found(agent, site.home, site.ags_home, run.order.client, environ)
         if found.where != "none":
-            site.tell(f"log-in of {run.agent}: {found}")
+            site.tell(f"log-in of {agent}: {found}")
         path = None if found.trouble else found.path
     if path is None:
         return None
-    return logins.wire(run.agent, path, run.order.client, site.ags_home, site.tell)
+    return state.wire(agent, path, run.order.client, site.ags_home, site.tell)
 
 
-async def _wired(site: Site, settings: Settings, environ: Mapping[str, str]) -> Wiring:
+async def _wired(
+    site: Site, settings: Settings, environ: Mapping[str, str], at_hand: tuple[str, ...]
+) -> Wiring:
     order, agent = site.run.order, site.run.agent
     given = (settings.secrets, agent, environ, site.ags_home, order.client)
-    return await wire(*given, own_settings=order.config is not None)
+    return await wire(*given, own_settings=order.config is not None, others=at_hand)
 
 
-async def _policy(site: Site, environ: Mapping[str, str], wiring: Wiring) -> Whole:
+async def _policy(
+    site: Site, environ: Mapping[str, str], wiring: Wiring, others: tuple[str, ...]
+) -> Whole:
     run = site.run
     own = find_root(run.project, os.geteuid()) if run.mode == "inplace" else run.workspace
     mounted = (each.config.host for each in run.order.mounts if each.config.mode == "rw")
@@ -249,6 +292,7 @@ async def _policy(site: Site, environ: Mapping[str, str], wiring: Wiring) -> Who
         client_file=clients.policy_file(environ, site.home, run.order.client),
         ask=run.order.ask,
         secrets=wiring.hosts,
+        others=others,
     )
 
 

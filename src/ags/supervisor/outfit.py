@@ -15,7 +15,8 @@ from pathlib import Path, PurePosixPath
 
 from ags import homes, identity, plan, programs
 from ags.agents import merge, prompt
-from ags.agents.base import AGENT_DIR, MCP_LOGINS, Agent, Bring, Facts, HomeFile, Wish
+from ags.agents.base import MCP_LOGINS, Agent, Bring, Facts, HomeFile, Wish
+from ags.agents.shell import BIN, commands, folder, members
 from ags.config import trust
 from ags.config.trust import Supplied
 from ags.errors import AgsError
@@ -38,6 +39,8 @@ from ags.model import (
     Weakening,
 )
 from ags.prepare import Request
+from ags.programs import Installed
+from ags.supervisor.covers import Covers
 from ags.supervisor.site import Site
 from ags.workspace.tree import Owner, acting_as, shown
 
@@ -47,8 +50,6 @@ MOST_BROUGHT = 64 * MIB
 SMALL = 64 * KIB
 NO_SCRIPTS = {"npm_config_ignore_scripts": "true", "YARN_ENABLE_SCRIPTS": "false"}
 """npm and pnpm, and yarn: what a package brings runs when the project's own scripts call it."""
-NOTHING = b"{}\n"
-"""What stands over a file that nobody approved: no settings, no hooks, and a program that ends."""
 
 
 class Outfit:
@@ -60,15 +61,16 @@ class Outfit:
         agent: Agent,
         request: Request,
         keys: Mapping[str, str],
-        login: Wired | None,
+        logins: Mapping[str, Wired],
         log: Writer,
     ) -> None:
-        self._site, self._agent, self._request, self._log = site, agent, request, log
+        self._site, self._agent, self._request = site, agent, request
+        self._logins, self._log = logins, log
         self._who: Identity = identity.resolve(os.stat(request.cwd), site.home)
         self._inner_home = plan.home_of(self._who)
-        self._supplied = self._repository_settings()
-        run = site.run
-        self._trusted = trust.approved(site.ags_home, run.order.client, run.project, self._supplied)
+        run, supplied = site.run, self._repository_settings()
+        self._trusted = trust.approved(site.ags_home, run.order.client, run.project, supplied)
+        self.covers = Covers.over(self._root, () if self._trusted else supplied.files)
         self._python = managed.interpreter()
         self._facts = Facts(
             home=str(self._inner_home),
@@ -78,45 +80,32 @@ class Outfit:
             client=run.order.client,
             trusted=self._trusted,
             python=self._python.path,
-            login=login is not None,
+            logins=frozenset(logins),
         )
-        kept = homes.folder(site.ags_home, run.order.client, run.agent, site.preparer.environ)
         owner = Owner(self._who.host_uid, self._who.host_gid)
-        self._home = homes.Home(kept, site.home_folder, self._lives_on(), owner)
+        self._home = homes.Home(self._lives_on(), site.home_folder, owner)
         self._fixed: dict[str, str] = {}
         """What of its home cannot be changed, as it was when the home was made."""
         self._channel: Channel | None = None
         self._closing = contextlib.ExitStack()
 
-    @classmethod
-    async def of(
-        cls,
-        site: Site,
-        agent: Agent,
-        request: Request,
-        keys: Mapping[str, str],
-        login: Wired | None,
-        log: Writer,
-    ) -> Outfit:
-        made = cls(site, agent, request, keys, login, log)
-        made._home.lend(made._furnish)
-        made._fix()
-        if login is not None:
+    async def open(self) -> None:
+        """Make its home, if this is the first turn, and listen to its hooks."""
+        self._home.lend(self._furnish)
+        self._fix()
+        for login in self._logins.values():
             # Each turn anew: what stood for a token that was renewed meanwhile is worth nothing.
-            made._home.put(login.path, json.dumps(login.file, indent=2).encode())
-        made._channel = await Channel.open(
-            site.held.run_dir, made._decider().hear, owner=made._who.host_uid
+            self._home.put(login.path, json.dumps(login.file, indent=2).encode())
+        self._channel = await Channel.open(
+            self._site.held.run_dir, self._decider().hear, owner=self._who.host_uid
         )
-        return made
 
     def given(self) -> Request:
         """The request, with all of it."""
-        run = self._site.run
-        installed = programs.current(self._site.ags_home, run.agent)
-        if installed is None:
-            raise missing(run.agent)
-        self._closing.enter_context(programs.held(installed))
-        node = programs.node_for_inside(installed.node)
+        installed = {folder(self._agent, each): self._held(each) for each in members(self._agent)}
+        nodes = [programs.node_for_inside(each.node) for each in installed.values()]
+        own_commands = (BIN,) if self._agent.program is None else ()
+        ways = (*own_commands, *(node.path for node in nodes if node.path))
         own = dict(self._agent.environment(self._facts))
         if not self._site.preparer.settings.sandbox.package_scripts:
             own |= NO_SCRIPTS
@@ -124,24 +113,23 @@ class Outfit:
             self._request,
             command=self._command(),
             environment=(*own.items(), *self._request.environment),
-            path=(*((node.path,) if node.path else ()), *self._request.path),
+            path=(*dict.fromkeys(ways), *self._request.path),
             home=self._home.files,
-            given=(Bind(installed.folder, PurePosixPath(AGENT_DIR)), *node.steps, *self._steps()),
+            given=(
+                *(Bind(each.folder, PurePosixPath(at)) for at, each in installed.items()),
+                # Of two that were tried with a Node of their own, the first one's serves both.
+                *{step.target: step for node in reversed(nodes) for step in node.steps}.values(),
+                *self._steps(),
+            ),
             weakenings=(*self._request.weakenings, *self._weakenings()),
         )
 
-    @property
-    def covers(self) -> tuple[Cover, ...]:
-        """What stands over the repository's own settings for agents, until they are approved."""
-        if self._trusted:
-            return ()
-        # Nothing can stand over a link; what it leads to is among the files.
-        files = (file for file in self._supplied.files if not (self._root / file).is_symlink())
-        return tuple(Cover(PurePosixPath(self._root / file), _nothing(file)) for file in files)
-
-    @property
-    def covered(self) -> tuple[str, ...]:
-        return () if self._trusted else self._supplied.files
+    def _held(self, agent: Agent) -> Installed:
+        installed = programs.current(self._site.ags_home, agent.name)
+        if installed is None:
+            raise missing(agent.name)
+        self._closing.enter_context(programs.held(installed))
+        return installed
 
     async def close(self) -> None:
         """What the agent keeps is kept."""
@@ -153,18 +141,22 @@ class Outfit:
 
     def _command(self) -> tuple[str, ...]:
         run, order = self._site.run, self._site.run.order
-        wish = Wish(
+        wish = replace(
+            self._manner,
             goal=run.wanted,
             model=order.model,
             session=run.session if run.turn else order.session,
-            defaults=order.defaults,
-            yolo=order.yolo,
             arguments=order.arguments,
-            trusted=self._trusted,
         )
         if run.mode == "inplace":
             return self._agent.interactive(wish)
         return self._agent.headless(wish)
+
+    @property
+    def _manner(self) -> Wish:
+        """What holds for every start of an agent in this run."""
+        order = self._site.run.order
+        return Wish(defaults=order.defaults, yolo=order.yolo, trusted=self._trusted)
 
     def _steps(self) -> Iterator[MountStep]:
         assert self._channel is not None
@@ -172,9 +164,11 @@ class Outfit:
         yield from self._python.binds
         for each in self._agent.etc(self._facts):
             yield Text(PurePosixPath(each.path), each.text.encode())
+        for each in commands(self._agent, self._manner):
+            yield Text(PurePosixPath(each.path), each.text.encode(), 0o555)
         for path, text in self._fixed.items():
             yield Cover(self._inner_home / path, text.encode())
-        yield from self.covers
+        yield from self.covers.steps
         yield from self._wanted()
 
     def _wanted(self) -> Iterator[MountStep]:
@@ -227,11 +221,16 @@ class Outfit:
     def _repository_settings(self) -> Supplied:
         return trust.supplied(self._root, self._agent.settings, str(self._site.run.order.folder))
 
-    def _lives_on(self) -> tuple[str, ...]:
-        """A run with a goal begins a conversation of its own, which stays in its own home."""
-        if self._site.run.mode == "inplace":
-            return self._agent.keeps
-        return tuple(path for path in self._agent.keeps if path == MCP_LOGINS)
+    def _lives_on(self) -> dict[str, Path]:
+        """Each with where it is kept. A run with a goal begins a conversation of its own, which
+        stays in its own home."""
+        site, found = self._site, dict[str, Path]()
+        for each in (self._agent, *members(self._agent)):
+            given = (site.ags_home, site.run.order.client, each.name, site.preparer.environ)
+            for path in each.keeps:
+                if site.run.mode == "inplace" or path == MCP_LOGINS:
+                    found.setdefault(path, homes.folder(*given))
+        return found
 
     def _furnish(self, home: Path) -> None:
         brought = [path for bring in self._agent.brings for path in self._brought(bring, home)]
@@ -277,11 +276,6 @@ class Outfit:
             target.write_bytes(data)
         if found:
             yield bring.path
-
-
-def _nothing(file: str) -> bytes:
-    """For TOML that is an empty file: codex ends at once over one that it cannot read."""
-    return b"" if file.endswith(".toml") else NOTHING
 
 
 def missing(agent: str) -> AgsError:

@@ -8,41 +8,31 @@ import functools
 import os
 import signal
 import sys
-import tempfile
 import traceback
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ags import plan as plans
 from ags import records, runs
-from ags.agents import agent
 from ags.agents.base import Agent, Heard, Wish
+from ags.agents.shell import members
 from ags.backends.base import Sandbox
 from ags.control.server import Control, Verb, Viewing
 from ags.errors import AgsError
 from ags.events import Writer
-from ags.model import (
-    KIB,
-    Bind,
-    Cover,
-    Directory,
-    Ending,
-    Link,
-    MountStep,
-    Plan,
-    ReadOnly,
-    Text,
-    Tmpfs,
-)
+from ags.model import Ending
 from ags.prepare import Prepared, Request
 from ags.runs import Held, Result, Run, State
+from ags.supervisor.covers import Covers
+from ags.supervisor.crew import crew
 from ags.supervisor.ground import Ground, ground
 from ags.supervisor.output import Output
 from ags.supervisor.site import Site, site
 from ags.supervisor.surface import Surface
 from ags.supervisor.terminal import Desk, Room
+from ags.supervisor.words import Words
 
 if TYPE_CHECKING:
     from ags.network import Network
@@ -51,7 +41,6 @@ if TYPE_CHECKING:
 LOCK = 3
 """The descriptor on which the run's lock is handed over."""
 BEFORE: tuple[State, ...] = ("queued", "preparing")
-MOST_WORDS = 16 * KIB
 GRACE = 10.0
 """Seconds for an agent to end by itself once it is asked to."""
 
@@ -72,9 +61,7 @@ class Supervisor:
         self._surface: asyncio.Future[Surface] = asyncio.get_running_loop().create_future()
         self._rooms: list[Room] = []
         self._network: Network | None = None
-        self._words = self._answer = self._session = ""
-        self._failure = ""
-        """What the agent itself says went wrong."""
+        self._words = Words()
         self._closing = contextlib.ExitStack()
 
     async def run(self) -> None:
@@ -106,7 +93,8 @@ class Supervisor:
         self._held.save(replace(self._held.run, supervisor=runs.Supervisor.me()))
         self._to("preparing")
         place = site(self._held, self._ags_home, self._environ, self._home, self._tell)
-        fencing = await self._fence(place)
+        program = crew(place)
+        fencing = await self._fence(place, program)
         verbs: dict[str, Verb] = {
             "stop": self._asked_to_stop,
             "attach": self._attach,
@@ -121,7 +109,6 @@ class Supervisor:
             else:
                 self._log.write("system", text="told to go on", told=self._held.run.wanted)
             self.reached("created")
-            program = agent(self._held.run.agent)
             request = await where.request(self._command(program))
             if fencing is not None:
                 fencing.network.get_ready()
@@ -136,13 +123,13 @@ class Supervisor:
             self._closing.close()
         self._finish(self._verdict(ending))
 
-    async def _fence(self, place: Site) -> Fencing | None:
+    async def _fence(self, place: Site, program: Agent) -> Fencing | None:
         """Loaded only now: a sealed run has no use for it."""
         if not self._held.run.order.network:
             return None
         from ags.supervisor.fencing import Fencing
 
-        made = await Fencing.of(place, self._log, self._environ)
+        made = await Fencing.of(place, program, self._log, self._environ)
         self._closing.callback(made.close)
         self._network = made.network
         return made
@@ -150,15 +137,16 @@ class Supervisor:
     @contextlib.asynccontextmanager
     async def _fitted_out(
         self, place: Site, program: Agent, request: Request, fencing: Fencing | None
-    ) -> AsyncIterator[tuple[Request, tuple[Cover, ...]]]:
+    ) -> AsyncIterator[tuple[Request, Covers]]:
         """With what an agent of its own program needs; and what must not be there for git."""
-        if program.program is None:
-            yield request, ()
+        if not members(program):
+            yield request, Covers()
             return
         from ags.supervisor.outfit import Outfit
 
-        keys, login = (fencing.keys, fencing.login) if fencing else ({}, None)
-        outfit = await Outfit.of(place, program, request, keys, login, self._log)
+        keys, logins = (fencing.keys, fencing.logins) if fencing else ({}, {})
+        outfit = Outfit(place, program, request, keys, logins, self._log)
+        await outfit.open()
         try:
             yield outfit.given(), outfit.covers
         finally:
@@ -176,17 +164,16 @@ class Supervisor:
         where: Ground,
         program: Agent,
         place: Site,
-        covers: tuple[Cover, ...],
+        covers: Covers,
     ) -> Ending:
         self._keep_plan(prepared)
-        _check_ways(prepared.plan)
         # git is to see the repository's own files, and not what stands over them for the agent.
-        bare = _without(prepared.plan, covers)
+        bare = covers.lifted(prepared.plan)
         if not self._held.run.turn:
             await where.settle(bare, functools.partial(place.run_inside, network=self._network))
         # From here on its home is the agent's, with whatever traps it leaves there.
-        bare = _homeless(bare, place)
-        await _left_alone(place, bare, covers)
+        bare = place.homeless(bare)
+        await covers.hide_from_git(place, bare)
         self.reached("prepared")
         ending = await self._agent_at_work(prepared, program, place, where)
         self._to("collecting")
@@ -255,20 +242,11 @@ class Supervisor:
         return Output(program, self._log, self._held.run_dir / "output.log", self._heard)
 
     def _heard(self, heard: Heard) -> None:
-        """What the record keeps of the agent's words."""
-        if heard.failure is not None:
-            self._failure = heard.failure[:MOST_WORDS]
-        for said in heard.said:
-            if said.kind == "tool_call":
-                self._words = ""
-            if said.kind == "message" and isinstance(text := said.fields.get("text"), str):
-                before = self._words if said.fields.get("delta") else ""
-                self._words = (before + text)[-MOST_WORDS:]
-        self._answer = heard.answer[-MOST_WORDS:] or self._answer
+        known = self._words.session
+        self._words.hear(heard)
         # At once only the first, lest every line of a flood costs a write to the disk.
-        if heard.session and not self._session:
+        if heard.session and not known:
             self._held.save(replace(self._held.run, session=heard.session))
-        self._session = heard.session or self._session
 
     def _publish(self) -> None:
         for port in self._held.run.order.publish:
@@ -314,15 +292,19 @@ class Supervisor:
         if self._stopped_by:
             return "stopped"
         # Exit codes lie: some agents end with 0 after their model refused them.
-        return "done" if ending.code == 0 and not self._failure else "failed"
+        return "done" if ending.code == 0 and not self._words.failure else "failed"
 
     def _note_ending(self, ending: Ending) -> None:
-        why = self._stopped_by or ending.stopped_by or self._failure or None
-        run = self._held.run
-        # Some agents never say which of their words is the answer: then it is the last ones.
-        answer, session = self._answer or self._words, self._session or run.session
-        ended = replace(run, exit_code=ending.code, stopped_by=why, answer=answer, session=session)
-        self._held.save(ended)
+        run, words = self._held.run, self._words
+        self._held.save(
+            replace(
+                run,
+                exit_code=ending.code,
+                stopped_by=self._stopped_by or ending.stopped_by or words.failure or None,
+                answer=words.answer,
+                session=words.session or run.session,
+            )
+        )
 
     def _to(self, state: State) -> None:
         self._held.save(runs.moved(self._held.run, state, runs.now()))
@@ -359,65 +341,6 @@ class Supervisor:
 
     def reached(self, point: str) -> None:
         """Nothing; crash tests put something here."""
-
-
-def _check_ways(plan: Plan) -> None:
-    """No mount is led astray by a link in a folder that an agent wrote to, such as its home.
-
-    bwrap follows links when it makes what it mounts on, and it does so where the whole host is
-    still below `/oldroot`: it would make, or overwrite, a file of the person's.
-    """
-    standing: dict[PurePosixPath, MountStep] = {}
-    for step in plan.mounts:
-        around = next((standing[each] for each in step.target.parents if each in standing), None)
-        if step.target not in standing and isinstance(around, Bind) and around.writable:
-            _check_way(around, step.target)
-        if not isinstance(step, Directory | Text | Link | ReadOnly):
-            standing[step.target] = step
-
-
-def _check_way(around: Bind, target: PurePosixPath) -> None:
-    place = around.source
-    for name in target.relative_to(around.target).parts:
-        place /= name
-        if place.is_symlink():
-            cause = "there is a link where something is to be mounted"
-            raise AgsError("start the agent", subject=place, cause=cause)
-
-
-def _without(plan: Plan, covers: tuple[Cover, ...]) -> Plan:
-    return replace(plan, mounts=tuple(step for step in plan.mounts if step not in covers))
-
-
-def _homeless(plan: Plan, place: Site) -> Plan:
-    """With an empty home of its own: what is ours to do needs none of the agent's."""
-    size = place.preparer.settings.sandbox.home_size
-    steps = (
-        Tmpfs(step.target, size, 0o700)
-        if isinstance(step, Bind) and step.source.parent == place.home_folder
-        else step
-        for step in plan.mounts
-    )
-    return replace(plan, mounts=tuple(steps))
-
-
-async def _left_alone(place: Site, plan: Plan, covers: tuple[Cover, ...]) -> None:
-    """To the agent's git, files that something stands over are as they were: or it would commit
-    what it sees there."""
-    root = place.run.workspace
-    if not covers or root is None:
-        return
-    paths = b"".join(bytes(step.target.relative_to(root)) + b"\0" for step in covers)
-    # Those that it knows: at one that is in no commit, update-index gives up on all the others.
-    script = (
-        'cd "$1" && xargs -0 git --literal-pathspecs ls-files -z -- | '
-        "git update-index --skip-worktree -z --stdin || true"
-    )
-    with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as said:
-        asked.write(paths)
-        asked.seek(0)
-        made = replace(plan, command=("/bin/sh", "-c", script, "sh", str(root)))
-        await place.run_inside(made, asked.fileno(), said.fileno(), said.fileno())
 
 
 @contextlib.asynccontextmanager

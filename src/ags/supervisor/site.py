@@ -13,7 +13,7 @@ from ags.backends import backend
 from ags.backends.base import Backend, Streams
 from ags.config.load import load, settings_folder
 from ags.frozen import frozen
-from ags.model import Ending, Plan
+from ags.model import Bind, Ending, Plan, Tmpfs
 from ags.prepare import Preparer
 from ags.runs import Held, Result, Run
 from ags.workspace import diff
@@ -63,6 +63,17 @@ class Site:
     @property
     def spares(self) -> Path:
         return self.ags_home / "spares"
+
+    def homeless(self, plan: Plan) -> Plan:
+        """With an empty home of its own: what is ours to do needs none of the agent's."""
+        size = self.preparer.settings.sandbox.home_size
+        steps = (
+            Tmpfs(step.target, size, 0o700)
+            if isinstance(step, Bind) and step.source.parent == self.home_folder
+            else step
+            for step in plan.mounts
+        )
+        return replace(plan, mounts=tuple(steps))
 
     async def run_inside(
         self, plan: Plan, stdin: int, stdout: int, stderr: int, network: Network | None = None

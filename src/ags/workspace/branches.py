@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from ags.errors import AgsError
@@ -23,6 +24,7 @@ HEADS, STASH = "refs/heads/", "refs/stash"
 KEPT = "refs/ags/branch"
 MOST, DEEPEST, NAMED = 500, 20, 10
 
+PACKED_FILE = "packed-refs"
 PACKED = re.compile(rb"([0-9a-f]{40,64}) (refs/heads/.+|refs/stash)")
 PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|[./](?=[A-Za-z0-9_-])){0,80}")
 
@@ -55,29 +57,56 @@ class Source:
     """Commits of it that the project has and keeps."""
 
 
+@frozen
+class Refs:
+    """What each leads to, and where there may be more that cannot be read."""
+
+    found: Mapping[str, str]
+    unread: tuple[str, ...]
+
+
 async def bring(own: Source, runner: inside.Runner, plan: Plan) -> tuple[str, ...]:
     """Hold what is on no ref of the person's. Tells what there is, and never fails."""
     wanted: dict[str, str] = {}
+    refs = _refs(own.git_dir)
+    left = []
+    if refs.unread:
+        places = _few(map(shown, refs.unread), len(refs.unread))
+        left.append(f"branches of the agent's in {places} {_until_removed(own)}")
     try:
-        wanted = await _beyond(own)
+        found = await _unknown(own, refs.found)
+        if (more := len(found) - MOST) > 0:
+            some = f"{more:,} further {'branch' if more == 1 else 'branches'} of the agent's"
+            left.append(f"{some} (only {MOST} are looked at) {_until_removed(own)}")
+        for name, at in list(found.items())[:MOST]:
+            if not await _is_held(own, at):
+                wanted[name] = at
         if missing := [each for each in wanted.values() if not await _has(own.project, each)]:
             await _fetch(own, missing, runner, plan)
-        return await _hold(own, wanted) if wanted else ()
+        return (*await _hold(own, wanted), *left)
     except AgsError as error:
-        names = ", ".join(map(_shown, sorted(wanted)[:NAMED]))
+        names = _few(map(_shown, sorted(wanted)), len(wanted))
         return (
             f"commits on other branches of the agent's ({names}) were not brought back:"
             f" {error.cause}; they are in {own.git_dir} until the run is removed",
+            *left,
         )
 
 
-async def _beyond(own: Source) -> dict[str, str]:
-    """Refs with commits that nothing of the person's leads to."""
+def _few(names: Iterable[str], count: int) -> str:
+    more = f" and {count - NAMED:,} more" if count > NAMED else ""
+    return ", ".join(islice(names, NAMED)) + more
+
+
+def _until_removed(own: Source) -> str:
+    return f"were not brought back: they are in {own.git_dir} until the run is removed"
+
+
+async def _unknown(own: Source, refs: Mapping[str, str]) -> dict[str, str]:
+    """Those that are at no place where a ref of the person's is."""
     listed = await git.run(own.project, "for-each-ref", "--format=%(objectname)")
     held = {*listed.text.split(), *own.known}
-    found = {name: at for name, at in sorted(_refs(own.git_dir).items()) if at not in held}
-    few = dict(list(found.items())[:MOST])
-    return {name: at for name, at in few.items() if not await _is_held(own, at)}
+    return {name: at for name, at in sorted(refs.items()) if at not in held}
 
 
 async def _is_held(own: Source, commit: str) -> bool:
@@ -137,21 +166,24 @@ def _shown(ref: str) -> str:
     return f"the branch {shown(ref.removeprefix(HEADS))}" if ref != STASH else "the stash"
 
 
-def _refs(git_dir: Path) -> dict[str, str]:
+def _refs(git_dir: Path) -> Refs:
     """As the files have them: an agent's word."""
-    packed = private.content(git_dir, "packed-refs") or b""
-    matches = (PACKED.fullmatch(line) for line in packed.split(b"\n"))
+    unread: list[str] = []
+    packed = private.content(git_dir, PACKED_FILE)
+    if packed is None and os.path.lexists(git_dir / PACKED_FILE):
+        unread.append(PACKED_FILE)
+    matches = (PACKED.fullmatch(line) for line in (packed or b"").split(b"\n"))
     found = {os.fsdecode(match[2]): match[1].decode() for match in matches if match}
     with closing(os.open(git_dir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as top:
-        names = [STASH, *_files(top, ("refs", "heads"))]
+        names = [STASH, *_files(top, ("refs", "heads"), unread)]
     for name in names:
         text = (private.content(git_dir, name) or b"").strip()
         if re.fullmatch(rb"[0-9a-f]{40,64}", text):
             found[name] = text.decode()
-    return found
+    return Refs(found, tuple(unread))
 
 
-def _files(top: int, place: tuple[str, ...]) -> Iterator[str]:
+def _files(top: int, place: tuple[str, ...], unread: list[str]) -> Iterator[str]:
     try:
         with (
             closing(descend(top, place)) as folder,
@@ -159,10 +191,15 @@ def _files(top: int, place: tuple[str, ...]) -> Iterator[str]:
             os.scandir(here) as entries,
         ):
             found = [(each.name, each.is_dir(follow_symlinks=False)) for each in entries]
+    except FileNotFoundError:
+        return  # all are packed
     except OSError:
+        unread.append("/".join(place))
         return
     for name, is_folder in found:
         if not is_folder:
             yield "/".join((*place, name))
         elif len(place) < DEEPEST:
-            yield from _files(top, (*place, name))
+            yield from _files(top, (*place, name), unread)
+        else:
+            unread.append("/".join((*place, name)))

@@ -121,15 +121,19 @@ class Diff:
     old: str
     new: str
     files: tuple[FileChange, ...]
+    others: tuple[FileChange, ...] = ()
+    """What comes behind these where only the beginning was wanted; by names and counts alone."""
 
     def stat(self) -> Stat:
-        kinds = Counter(file.kind for file in self.files)
+        """Of all files, the others too."""
+        files = (*self.files, *self.others)
+        kinds = Counter(file.kind for file in files)
         return Stat(
-            files=len(self.files),
-            additions=sum(file.additions for file in self.files),
-            deletions=sum(file.deletions for file in self.files),
-            binaries=sum(file.binary for file in self.files),
-            left_out=sum(bool(file.left_out) for file in self.files),
+            files=len(files),
+            additions=sum(file.additions for file in files),
+            deletions=sum(file.deletions for file in files),
+            binaries=sum(file.binary for file in files),
+            left_out=sum(bool(file.left_out) for file in files),
             kinds=tuple(sorted(kinds.items())),
         )
 
@@ -253,19 +257,39 @@ def _size(count: int | None) -> str:
 
 
 async def diff(
-    repository: Repository, old: str, new: str, caps: Caps = CAPS, *, spaces: bool = True
+    repository: Repository,
+    old: str,
+    new: str,
+    caps: Caps = CAPS,
+    *,
+    spaces: bool = True,
+    beginning: int | None = None,
 ) -> Diff:
     """What leads from `old` to `new`: commits, or trees.
 
     Without `spaces`, lines that differ in nothing else are not among the hunks; counts have them.
+    For the `beginning`, only the first files are opened: up to so many changed lines.
     """
     before, after = await resolve(repository, old), await resolve(repository, new)
     async with scratch(repository) as bare:
         listed = await git.run(
             bare, *_COMPARE, *_RENAMES, "-z", "--raw", "--numstat", before, after, most=caps.names
         )
-        files = await _measured(bare, [_change(raw) for raw in parse_raw(listed.stdout)])
-        return Diff(before, after, tuple(await _filled(bare, files, caps, spaces)))
+        files = [_change(raw) for raw in parse_raw(listed.stdout)]
+        first = len(files) if beginning is None else _first(files, caps, beginning)
+        measured = await _measured(bare, files[:first])
+        filled = await _filled(bare, measured, caps, spaces)
+        return Diff(before, after, tuple(filled), tuple(files[first:]))
+
+
+def _first(files: list[FileChange], caps: Caps, most: int) -> int:
+    """How many files have up to so many changed lines to show: at least one."""
+    count = 0
+    for at, file in enumerate(files):
+        count += 0 if _too_much(file, caps) else file.additions + file.deletions
+        if at and count > most:
+            return at
+    return len(files)
 
 
 def _change(raw: RawChange) -> FileChange:

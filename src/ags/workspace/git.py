@@ -110,7 +110,11 @@ class Repository:
 async def find(folder: Path) -> Repository:
     """The repository that `folder` is in: plain, bare, or a linked worktree."""
     questions = ("--absolute-git-dir", "--git-common-dir", "--is-bare-repository")
-    owner = _owner(folder)
+    try:
+        owner = _owner(folder)
+    except OSError as error:
+        cause = (error.strerror or str(error)).lower()
+        raise NotARepository("use the repository", subject=folder, cause=cause) from error
     found = await _ask(folder, owner, "rev-parse", "--path-format=absolute", *questions)
     if found.code != 0:
         said = found.stderr.decode(errors="replace").strip().removeprefix("fatal: ")
@@ -127,6 +131,13 @@ async def find(folder: Path) -> Repository:
     repository = Repository(Path(git_dir), work_tree, None if git_dir == common else Path(common))
     settings = await configuration(repository)
     _check_belongs(repository, settings)
+    return replace(repository, settings=_kept(repository, settings))
+
+
+async def find_bare(common: Path) -> Repository:
+    """The repository whose objects and refs are here, whatever work trees it has."""
+    repository = Repository(common)
+    settings = await configuration(repository)
     return replace(repository, settings=_kept(repository, settings))
 
 

@@ -14,6 +14,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -44,9 +45,9 @@ from ags.workspace.swap import Swap
 from ags.workspace.tree import Found, shown
 from ags.workspace.unseen import Folder, Unseen
 
-BEGAN, INDEX, MOVING = "start", "index", "moving.json"
+BEGAN, INDEX, MOVING, REPOSITORY = "start", "index", "moving.json", "repository"
 """In the run's folder: what the snapshot at the end starts from; the person's index as it was; the
-move of a branch that is about to be made."""
+move of a branch that is about to be made; where the project's objects and refs are."""
 UNFINISHED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
 KEPT = "nothing is lost: the files and the run's own git directory are as the agent left them"
 UNCONVERTED = b"* -text -ident -filter !working-tree-encoding\n"
@@ -115,6 +116,7 @@ class Finish:
 
 async def start(place: Place, runner: inside.Runner, plan: Plan) -> Start:
     """The snapshot before the agent is let in; what it is given must be built by then."""
+    records.replace_file(place.folder / REPOSITORY, os.fsencode(place.project.common))
     staged = await private.staged(place.project, place.git_dir / "index")
     seen = await _snapshot(place, runner, plan, None)
     own = [private.content(place.git_dir, f"info/{name}exclude") for name in ("global-", "")]
@@ -146,6 +148,23 @@ async def finish(place: Place, began: Start, runner: inside.Runner, plan: Plan) 
         return replace(done, moved=moved)
     except AgsError as error:
         return await _kept(place, done, seen.head, error.cause)
+
+
+async def repository(project: Path, folder: Path) -> Repository:
+    """Of the run with this folder. A linked worktree may be gone, and what the run did is still in
+    the repository that it was of."""
+    noted = private.content(folder, REPOSITORY)
+    common = Path(os.fsdecode(noted)) if noted else None
+    found: Repository | None = None
+    with suppress(AgsError, OSError):
+        found = await git.find(project)
+    # Where the worktree was there may be another's by now, or a folder in another repository.
+    if common is not None and (common / "objects").is_dir():
+        return found if found and found.common == common else await git.find_bare(common)
+    if found is None:
+        hint = "`ags diff --patch NAME` prints the change as it was stored"
+        raise AgsError("find the repository", subject=project, cause="it is gone", hint=hint)
+    return found
 
 
 async def undo(place: Place, began: Start, ended: Finish) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -116,6 +116,8 @@ class Pulled:
     new: tuple[str, ...] = ()
     diverged: tuple[str, ...] = ()
     """They hold commits which the remote's do not, and stay as they are."""
+    gone: tuple[str, ...] = ()
+    """The remote has them no more; they stay as they are."""
 
 
 def unheard(stage: str, percent: int | None) -> None:
@@ -194,12 +196,18 @@ async def settle_head(repository: Repository) -> None:
 
 
 async def fetch(
-    repository: Repository, url: Url, person: Person, progress: Progress = unheard
+    repository: Repository,
+    url: Url,
+    person: Person,
+    progress: Progress = unheard,
+    missed: Collection[str] = (),
 ) -> Pulled:
     """What is new at the remote. Branches follow as far as nothing of them is lost.
 
+    `missed` are those that were gone from the remote before: they are told of as long as they are.
     For a bare repository of ours: where a branch is checked out, its files would stay behind.
     """
+    before = {*missed, *await _refs(repository, TRACKED)}
     flags = ("--prune", "--tags", "--force", "--no-write-fetch-head", "--no-recurse-submodules")
     words = ("fetch", *flags, *await _serving(url), "--progress", "--", url.url)
     await _run(
@@ -210,12 +218,12 @@ async def fetch(
         repository=repository,
         progress=progress,
     )
-    pulled = await _follow(repository)
+    pulled = await _follow(repository, before)
     await settle_head(repository)
     return pulled
 
 
-async def _follow(repository: Repository) -> Pulled:
+async def _follow(repository: Repository, before: Collection[str]) -> Pulled:
     heads, tracked = await _refs(repository, HEADS), await _refs(repository, TRACKED)
     new: list[str] = []
     updated: list[str] = []
@@ -235,7 +243,9 @@ async def _follow(repository: Repository) -> Pulled:
             diverged.append(name)
         else:
             (new if local is None else updated).append(name)
-    return Pulled(tuple(updated), tuple(new), tuple(diverged))
+    lost = (name for name in before if name in heads and name not in tracked)
+    gone = sorted(name for name in lost if not name.startswith(OWN))
+    return Pulled(tuple(updated), tuple(new), tuple(diverged), tuple(gone))
 
 
 async def push(repository: Repository, url: Url, commit: str, branch: str, person: Person) -> None:

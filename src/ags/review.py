@@ -39,17 +39,28 @@ class Review:
 
 
 async def review(
-    engine: Engine, name: str, *, since: int | None = None, spaces: bool = True
+    engine: Engine,
+    name: str,
+    *,
+    since: int | None = None,
+    spaces: bool = True,
+    beginning: int | None = None,
 ) -> Review:
-    """All that it did, or what it did since the end of a turn."""
+    """All that it did, or what it did since the end of a turn.
+
+    With `beginning`, only of the first files, up to so many changed lines: that is soon told.
+    """
     run = await engine.gather(name)
     base, commit = _span(run)
     if since is not None:
         base = _after(run, since)
-    project = await git.find(run.project)
-    made = await diff.diff(project, base, commit, spaces=spaces)
+    project = await engine.repository(run)
+    made = await diff.diff(project, base, commit, spaces=spaces, beginning=beginning)
     contents = await diff.contents(project, filter(wants_content, made.files))
-    return Review(run, made, risky(made.files, contents))
+    # For the name of another file one may be a risk; but of the others not all is known yet.
+    risks = risky((*made.files, *made.others), contents)
+    here = {path for file in made.files for path in (file.path, file.old_path)}
+    return Review(run, made, tuple(risk for risk in risks if risk.path in here))
 
 
 async def apply(

@@ -25,7 +25,7 @@ sys.path.insert(0, {str(ROOT / "src")!r})
 from ags.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
-PATIENCE = 20.0
+PATIENCE = 90.0
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Server:
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[http.client.HTTPConnection]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             yield connection
         finally:
@@ -103,7 +103,7 @@ class Server:
         """What comes back until the server closes."""
         import socket
 
-        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as sock:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as sock:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 sock.sendall(data)
             parts = []
@@ -119,10 +119,10 @@ class Server:
         """The command line of the same person."""
         argv = [sys.executable, "-I", "-c", START, *words]
         return subprocess.run(
-            argv, env=self.environment, capture_output=True, text=True, timeout=60
+            argv, env=self.environment, capture_output=True, text=True, timeout=PATIENCE
         )
 
-    def end(self, number: int = signal.SIGTERM, patience: float = 10.0) -> int:
+    def end(self, number: int = signal.SIGTERM, patience: float = PATIENCE) -> int:
         if self.process.poll() is None:
             self.process.send_signal(number)
         return self.process.wait(patience)
@@ -142,13 +142,18 @@ def serving(
     env: Mapping[str, str] | None = None,
     options: Sequence[str] = ("--log", "json"),
     stdout: int = subprocess.PIPE,
+    first: str = "",
 ) -> Iterator[Server]:
-    """A server that is up when this begins, and gone when it ends. A folder may be used again."""
+    """A server that is up when this begins, and gone when it ends. A folder may be used again.
+
+    `first` is done in its process before anything else: to have it wait longer than it would.
+    """
     home, ags_home, log = folder / "home", folder / "ags", folder / "server.log"
     home.mkdir(parents=True, exist_ok=True)
     path = os.environ.get("PATH", "/usr/bin:/bin")
     environment = {"HOME": str(home), "AGS_HOME": str(ags_home), "PATH": path, **(env or {})}
-    argv = [sys.executable, "-I", "-c", START, *words, "--port", str(port), *options]
+    start = START.replace("from ags", f"{first}\nfrom ags", 1)
+    argv = [sys.executable, "-I", "-c", start, *words, "--port", str(port), *options]
     with log.open("ab") as errors:
         process = subprocess.Popen(
             argv, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=errors
@@ -161,7 +166,7 @@ def serving(
         if process.poll() is None:
             process.terminate()
             try:
-                process.wait(10)
+                process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -106,7 +106,7 @@ class Hunt:
     def send(self, name: str, case: Case) -> None:
         given = {"Authorization": f"Bearer {self.server.token}"} | dict(self.fit(name, case))
         answer = case.call(
-            base_url=self.server.url, session=self._session, headers=given, timeout=60
+            base_url=self.server.url, session=self._session, headers=given, timeout=120
         )
         self.answers[name][answer.status_code] += 1
         is_stream = answer.headers.get("content-type", [""])[0].startswith("text/event-stream")

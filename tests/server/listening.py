@@ -66,7 +66,7 @@ class Listener:
 def listening(
     server: Server, path: str, headers: Mapping[str, str] | None = None, *, token: str = ""
 ) -> Iterator[Listener]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=90)
     given = {"Authorization": f"Bearer {token or server.token}", **(headers or {})}
     try:
         connection.request("GET", f"/api/v1{path}", headers=given)
@@ -101,7 +101,7 @@ def memory(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
 
 
-def eventually(what: str, true: Callable[[], bool], patience: float = 30.0) -> None:
+def eventually(what: str, true: Callable[[], bool], patience: float = 90.0) -> None:
     until = time.monotonic() + patience
     while not true():
         assert time.monotonic() < until, f"never came true: {what}"

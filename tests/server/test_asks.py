@@ -13,7 +13,7 @@ import pytest
 
 from tests.server.shop import Shop, eventually, opened
 
-ASKS = "echo at work; curl -s -m 60 http://new.example/{}; while ! [ -e go ]; do sleep 0.05; done"
+ASKS = "echo at work; curl -s -m 600 http://new.example/{}; while ! [ -e go ]; do sleep 0.05; done"
 
 
 class Origin:

@@ -49,6 +49,8 @@ GOOD: dict[str, Any] = {
     "answer_ask": {"verdict": "for", "seconds": 60, "uses": 1},
     "save_policy": {"text": "ask: true\n", "revision": "0" * 64},
     "check_policy": {"text": "ask: true\n"},
+    "allow_refused": {"verdict": "always", "revision": "0" * 64},
+    "withdraw_rule": {"rule": "a.example", "revision": "0" * 64},
     "install_agent": {"version": "1.0.0"},
 }
 IDS = (
@@ -189,7 +191,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         project = shop.told("POST", "/projects", wish, 201)["id"]
         eventually(lambda: shop.get(f"/projects/{project}")["state"] == "ready")
         document = shop.told("GET", "/openapi.json")
-        yield Scene(shop, Book(document, {"run": RUN, "project": project, "ask": "a1"}))
+        yield Scene(
+            shop, Book(document, {"run": RUN, "project": project, "ask": "a1", "number": "1"})
+        )
 
 
 @pytest.fixture(autouse=True)

@@ -28,7 +28,7 @@ from tests.server.listening import Message, eventually, listening
 from tests.server.test_stream import HOLDS, let_go, metrics
 from tests.server.test_stream import served as served
 
-SOON = 30.0
+SOON = 90.0
 
 
 def of(run: Run, state: str) -> Any:

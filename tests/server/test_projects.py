@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.server.listening import listening
 from tests.server.shop import Shop, eventually, opened, problem
 from tests.workspace.repositories import Checkout, checkout
 
@@ -76,6 +77,25 @@ def test_what_is_new_is_pulled(shop: Shop, origin: Checkout) -> None:
     path = f"/projects/{project['id']}/branches"
     eventually(lambda: shop.get(path)["items"][0]["commit"] == commit)
     eventually(lambda: shop.get(f"/projects/{project['id']}")["state"] == "ready")
+
+
+def test_branches_that_went_apart_are_told_in_the_answer_and_on_the_board(
+    shop: Shop, origin: Checkout
+) -> None:
+    origin.git("branch", "old")
+    project = added(shop, origin)
+    path = f"/projects/{project['id']}"
+    assert project["apart"] == {"diverged": [], "gone": [], "more": 0}
+    origin.git("commit", "--quiet", "--amend", "--allow-empty", "-m", "rewritten")
+    origin.git("branch", "--delete", "--force", "old")
+    with listening(shop.server, "/stream") as board:
+        shop.told("POST", f"{path}/pull", {}, 202)
+        told = board.until(
+            lambda each: each.event == "project" and each.json()["apart"]["diverged"]
+        ).json()
+    eventually(lambda: shop.get(path)["state"] == "ready")
+    assert told["apart"] == {"diverged": ["main"], "gone": ["old"], "more": 0}
+    assert shop.get(path)["apart"] == told["apart"]
 
 
 def test_a_clone_that_fails_says_why(shop: Shop, origin: Checkout) -> None:

@@ -43,6 +43,27 @@ def test_the_diff_is_as_its_schema_says(shop: Shop) -> None:
     assert told["new"] == shop.get(f"/runs/{name}")["result"]["commit"]
 
 
+def test_the_beginning_of_a_diff_is_the_same_with_all_that_is_known_of_its_files(
+    shop: Shop,
+) -> None:
+    names = "a/HEAD a/config b/Makefile c.txt d/Makefile"
+    goal = f"mkdir a b d; for name in {names}; do seq 10 > $name; done"
+    name = shop.done(goal, name="begun")
+    whole = shop.get(f"/runs/{name}/diff")
+    told = shop.get(f"/runs/{name}/diff?beginning=30")
+    schema.Diff.model_validate(told, strict=True)
+    assert told["files"] == whole["files"][:3] and len(whole["files"]) == 5
+    assert {**told, "files": [], "risks": []} == {**whole, "files": [], "risks": []}
+    assert {risk["path"] for risk in told["risks"]} == {"a/HEAD", "a/config", "b/Makefile"}
+    assert [risk for risk in whole["risks"] if risk["path"] != "d/Makefile"] == told["risks"]
+    # What its neighbour makes of it is known, even where that one is not told.
+    first = shop.get(f"/runs/{name}/diff?beginning=1")
+    assert first["risks"] == [risk for risk in whole["risks"] if risk["path"] == "a/HEAD"] != []
+    assert shop.get(f"/runs/{name}/diff?beginning=50") == whole
+    for wrong in ("0", "-1", "x", "100001"):
+        shop.refused(422, "GET", f"/runs/{name}/diff?beginning={wrong}")
+
+
 def test_the_patch_makes_the_same_tree(shop: Shop) -> None:
     name = shop.done("echo world >> a.txt; head -c 99 /dev/urandom > blob", name="patched")
     answer = shop.server.call("GET", f"/runs/{name}/diff.patch")

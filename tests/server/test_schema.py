@@ -26,6 +26,7 @@ NOBODY = "nobody-of-that-name"
 RUNS = {
     "restart_run": "again", "tell_run": "again", "stop_run": "stopped", "remove_run": "brief",
     "publish_port": "held", "list_ports": "held", "asks_of_run": "held", "answer_ask": "held",
+    "allow_refused": "refused",
 }  # fmt: skip
 """Which run an operation is tried on, where that is not `there`."""
 FEW = {
@@ -49,7 +50,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         (made.server.home / ".npmrc").write_text("registry=http://127.0.0.1:9/\nfetch-retries=0\n")
         for name in ("there", "again", "brief"):
             made.start(name=name)
-        for name in ("there", "again", "brief"):
+        made.start("curl -s -m 60 http://other.example/", name="refused", client="acme")
+        for name in ("there", "again", "brief", "refused"):
             made.until(name, lambda run: "remove" in run["left"])
         with made.working(ASKS, name="held", ask=True), made.working(name="stopped"):
             eventually(lambda: made.get("/runs/held/asks")["items"])
@@ -78,7 +80,7 @@ class Fitting:
             self._name(name, case.path_parameters)
         if name == "raw_file" and not is_bad(case, ParameterLocation.QUERY):
             case.query["path"] = "a.txt"
-        if name == "save_policy" and not is_bad(case, ParameterLocation.QUERY):
+        if name in ("save_policy", "withdraw_rule") and not is_bad(case, ParameterLocation.QUERY):
             case.query["client"] = "acme"  # the person's own is what the runs at work ask by
         if isinstance(case.body, dict) and (fit := getattr(self, f"_{name}", None)):
             fit(case.body)
@@ -90,9 +92,13 @@ class Fitting:
     def _name(self, name: str, parameters: dict[str, Any]) -> None:
         if "run" in parameters:
             due = self._is_due(name, FEW.get(name))
+            if name == "tell_run" and due:  # it may still be at what it was restarted for
+                eventually(lambda: "tell" in self._shop.get("/runs/again")["left"])
             parameters["run"] = RUNS.get(name, "there") if due else NOBODY
         if "project" in parameters:
             parameters["project"] = self._project
+        if "number" in parameters:
+            parameters["number"] = 1
         if "ask" in parameters:
             parameters["ask"] = self._ask
         if name == "install_agent":
@@ -130,6 +136,16 @@ class Fitting:
         if is_good(body, "text", 0, 1 << 16) and is_good(body, "revision", 64, 64):
             body["text"] = f"ask: true\n# {self._sent['save_policy']}\n"
             body["revision"] = self._shop.get("/settings/policy?client=acme")["revision"]
+
+    def _allow_refused(self, body: dict[str, Any]) -> None:
+        if is_good(body, "revision", 64, 64):
+            body["revision"] = self._shop.get("/settings/policy?client=acme")["revision"]
+
+    def _withdraw_rule(self, body: dict[str, Any]) -> None:
+        if is_good(body, "rule", 1, 2000) and is_good(body, "revision", 64, 64):
+            path = "/runs/refused/egress/1/allow"
+            told = self._shop.server.call("POST", path, json={"verdict": "always"}).json()
+            body |= {"rule": told["rule"] or body["rule"], "revision": told["revision"]}
 
     def _apply_run(self, body: dict[str, Any]) -> None:
         if is_good(body, "remote"):

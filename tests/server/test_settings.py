@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from tests.programs.registry import registry
 from tests.server.conftest import Server, serving
+from tests.server.listening import listening
 from tests.server.shop import Shop, eventually, opened, problem
 
 CANARY = "canary-5e77ab"
@@ -176,7 +176,7 @@ def test_runs_at_work_hold_to_a_policy_as_soon_as_it_is_saved(fresh: Shop) -> No
     """The origin is nobody, so an allowed request fails otherwise than a refused one."""
     goal = (
         "echo at work; while ! [ -e go ]; do"
-        " curl -s -m 5 -o /dev/null -w '<%{http_code}>\\n' http://late.example/; sleep 0.2; done"
+        " curl -s -m 20 -o /dev/null -w '<%{http_code}>\\n' http://late.example/; sleep 0.2; done"
     )
     write(fresh, POLICY)
     with fresh.working(goal) as name:
@@ -339,12 +339,11 @@ def test_an_agent_is_installed_while_others_are_served(tmp_path: Path) -> None:
         shelf.stalls = ".tgz"
         begun = shop.told("POST", "/settings/agents/claude/install", {}, 202)
         assert begun["installing"] and begun["installed"] is None
-        assert shelf.stalled.wait(30)
+        assert shelf.stalled.wait(60)
         eventually(lambda: "fetching" in claude(shop)["installing"])
         shop.refused(409, "POST", "/settings/agents/claude/install")
-        began = time.monotonic()
         shop.get("/runs")
-        assert time.monotonic() - began < 2.0
+        assert not shelf.over.is_set()
         shelf.stalls = ""
         shelf.over.set()
         eventually(lambda: claude(shop)["installing"] is None)
@@ -353,6 +352,19 @@ def test_an_agent_is_installed_while_others_are_served(tmp_path: Path) -> None:
         choices = {each["name"]: each for each in shop.get("/agents")["items"]}
         assert choices["claude"] == {"name": "claude", "installed": "1.0.0", "ready": True}
         assert shop.server.threads() == 1
+
+
+def test_the_board_tells_how_an_installation_goes(tmp_path: Path) -> None:
+    with with_registry(tmp_path / "served") as (shop, shelf):
+        shelf.publish_claude("1.0.0")
+        with listening(shop.server, "/stream") as board:
+            board.next()
+            shop.told("POST", "/settings/agents/claude/install", {}, 202)
+            told = [board.until(lambda each: each.event == "agent").json()]
+            while told[-1]["installing"] is not None:
+                told.append(board.until(lambda each: each.event == "agent").json())
+        assert any("fetching" in (each["installing"] or "") for each in told)
+        assert told[-1] == claude(shop) and told[-1]["installed"] == "1.0.0"
 
 
 def test_the_newest_version_is_asked_for_only_when_it_is_wanted(tmp_path: Path) -> None:
@@ -390,7 +402,7 @@ def test_a_server_that_ends_takes_an_installation_with_it(tmp_path: Path) -> Non
         shelf.publish_claude("1.0.0")
         shelf.stalls = ".tgz"
         shop.told("POST", "/settings/agents/claude/install", {}, 202)
-        assert shelf.stalled.wait(30)
+        assert shelf.stalled.wait(60)
         assert shop.server.end() == 0
         eventually(lambda: not verbs_of(shop.server))
 
@@ -428,12 +440,11 @@ def test_the_doctor_finds_what_is_wrong(fresh: Shop) -> None:
 def test_others_are_served_while_the_doctor_looks(shop: Shop) -> None:
     with ThreadPoolExecutor(1) as pool:
         looking = pool.submit(shop.get, "/settings/doctor")
-        slowest = 0.0
+        served = 0
         while not looking.done():
-            began = time.monotonic()
             shop.get("/runs?limit=1")
-            slowest = max(slowest, time.monotonic() - began)
-        assert looking.result()["items"] and slowest < 1.5
+            served += 1
+        assert looking.result()["items"] and served > 3  # had they waited, it were one or two
 
 
 @pytest.mark.parametrize(

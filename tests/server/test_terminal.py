@@ -17,12 +17,11 @@ from ags.engine import Wish
 from ags.model import Limits
 from ags.runs import Order, Run
 from ags.server.auth import Keys
-from ags.server.stream import BEAT
 from tests.faults.conftest import workshop as workshop
 from tests.faults.workshop import Workshop
 from tests.server.conftest import Server, serving
 from tests.server.listening import eventually, memory
-from tests.server.test_stream import HOLDS, metrics
+from tests.server.test_stream import HOLDS, NO_BEATS, metrics
 from tests.server.test_stream import served as served
 
 SOON = 120.0
@@ -53,8 +52,10 @@ class Screen:
 
     async def shows(self, pattern: bytes) -> re.Match[bytes]:
         """Reads until it does; what comes later is searched next time."""
+        wanted, at = re.compile(pattern), 0
         async with asyncio.timeout(SOON):
-            while not (found := re.search(pattern, self.seen)):
+            while not (found := wanted.search(self.seen, at)):
+                at = max(0, len(self.seen) - 1000)  # not all of much, over and over
                 came = await self.socket.recv()
                 assert isinstance(came, bytes), f"{came!r} came before {pattern!r}"
                 self.seen += came
@@ -99,6 +100,8 @@ async def watching(
         "max_size": 2**20,
         "proxy": None,
         "host": "127.0.0.1",
+        "open_timeout": SOON,
+        "ping_interval": None,  # one who does not read hears no answer either
         **given,
     }
     async with connect(address, **given) as socket:
@@ -182,11 +185,14 @@ def test_a_shell_beside_an_agent_sees_its_workspace_and_ends_alone(
 
     async def scene() -> None:
         async with watching(served, run.name, "?shell=1") as screen:
-            await screen.types("cat file; echo $((6 * 7))-in; touch go; exit 3\n")
+            await screen.types("cat file; echo $((6 * 7))-in; touch mark; exit 3\n")
             await screen.shows(rb"one\r\n42-in")
             assert (await screen.last_words())["ended"] == 3
 
     play(scene())
+    folder = workshop.load(run).workspace
+    assert folder is not None and (folder / "mark").exists()
+    (folder / "go").touch()
     assert workshop.ended(run).state == "done"
 
 
@@ -332,6 +338,7 @@ def test_what_is_typed_after_logging_out_does_nothing(
     ]
 
 
+@pytest.mark.parametrize("served", [NO_BEATS], indirect=True)
 def test_who_logs_out_and_types_nothing_sees_no_more(served: Server, shell: Run) -> None:
     keys = Keys(served.ags_home)
     session = keys.session_for(keys.new_code())
@@ -342,8 +349,7 @@ def test_who_logs_out_and_types_nothing_sees_no_more(served: Server, shell: Run)
             await screen.types("echo $((6 * 7))-in\n")
             await screen.shows(rb"42-in")
             assert served.call("DELETE", "/session", token=session).status == 204
-            async with asyncio.timeout(BEAT / 3):
-                assert (await screen.closing())[0] == 4401
+            assert (await screen.closing())[0] == 4401
 
     play(scene())
 
@@ -359,7 +365,7 @@ def test_a_server_that_ends_says_so_and_the_run_goes_on(
             assert (await screen.closing())[0] == 1012
 
     play(scene())
-    assert served.process.wait(10) == 0
+    assert served.process.wait(60) == 0
     assert workshop.load(shell).state == "running"
     with serving(workshop.place) as again:
 

@@ -170,7 +170,7 @@ def test_a_terminal_shows_bytes_and_does_nothing_else(visitor: Visitor, shop: Sh
 
 def test_what_a_hostile_run_asks_is_text(visitor: Visitor, shop: Shop) -> None:
     path = "/<img%20src=x%20onerror=window.owned=1>"
-    goal = f"echo at work; curl -g -s -m 60 'http://new.example{path}'; exec sleep 600"
+    goal = f"echo at work; curl -g -s -m 600 'http://new.example{path}'; exec sleep 600"
     with shop.working(goal, name="asks", ask=True):
         eventually(lambda: shop.get("/asks")["items"])
         page = visitor.open()

@@ -116,3 +116,58 @@ def test_what_is_typed_into_a_field_is_no_key(visitor: Visitor) -> None:
     expect(page).to_have_url(re.compile(r"\?q=n%3Fgs$"))
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.get_by_text("No run matches")).to_be_visible()
+
+
+FIELDS = {
+    "/new": "Goal",
+    "/run/older/network": "Filter by host",
+    "/settings/policy": "Policy, as YAML",
+    "/": "Search runs",
+}
+
+
+@pytest.mark.parametrize("path", FIELDS)
+def test_escape_leaves_a_field_with_what_is_typed_and_keys_work_again(
+    visitor: Visitor, path: str
+) -> None:
+    page = opened(visitor, path)
+    field = page.get_by_label(re.compile(FIELDS[path], re.IGNORECASE)).first
+    field.click()
+    page.keyboard.type("n?")
+    press(page, "Escape")
+    expect(field).not_to_be_focused()
+    expect(field).to_have_value("n?")
+    press(page, "?")
+    keys = page.get_by_role("dialog", name="Keys")
+    expect(keys.get_by_text("Leave the field")).to_be_visible()
+    press(page, "Escape")
+    expect(keys).to_have_count(0)
+
+
+def test_escape_in_a_dialog_is_the_dialogs(visitor: Visitor) -> None:
+    page = opened(visitor, "/run/older/review")
+    expect(page.locator(".diff-row.added")).not_to_have_count(0)
+    press(page, "a")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("radio", name="Merge")).to_be_focused()
+    press(page, "Escape")
+    expect(dialog).to_have_count(0)
+    expect(page).to_have_url(re.compile("/review$"))
+
+
+def test_runs_are_gone_through_one_after_the_other(visitor: Visitor, shop: Shop) -> None:
+    happened(shop, "newer")
+    page = opened(visitor, "/run/newer/log")
+    press(page, "J")
+    expect(page).not_to_have_url(re.compile("/run/newer"))
+    expect(page).to_have_url(re.compile("/log$"))
+    expect(page.locator(".run-title h1")).not_to_have_text("newer")
+    press(page, "K")
+    expect(page).to_have_url(re.compile("/run/newer/log$"))
+
+
+def test_the_projects_there_are_can_be_chosen_at_once(visitor: Visitor) -> None:
+    page = visitor.open("/new")
+    project = page.get_by_label("Project", exact=True)
+    expect(project.locator("option", has_text="project")).not_to_have_count(0)
+    expect(page.get_by_label("Address")).to_have_count(0)

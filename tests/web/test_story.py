@@ -18,7 +18,7 @@ from tests.server.test_asks import Origin, policy_of
 from tests.web.visiting import Visitor, link, visiting
 from tests.workspace.repositories import Checkout, checkout
 
-ASKS = "echo at work; curl -s -m 60 http://new.example/rates; echo; echo it is over"
+ASKS = "echo at work; curl -s -m 600 http://new.example/rates; echo; echo it is over"
 COMMENTS = ("Say it without the f-string", "Test the empty name as well")
 
 

@@ -34,7 +34,7 @@ def checked(settings: dict[str, Any], folder: Path) -> subprocess.CompletedProce
     (folder / "tsconfig.json").write_text(json.dumps(settings))
     tsc = modules() / "node_modules/.bin/tsc"
     return subprocess.run(
-        (tsc, "--pretty", "false", "--project", folder), capture_output=True, text=True, timeout=120
+        (tsc, "--pretty", "false", "--project", folder), capture_output=True, text=True, timeout=300
     )
 
 

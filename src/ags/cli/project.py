@@ -139,8 +139,9 @@ def pull(invocation: Invocation, project: str) -> None:
     \b
       ags project pull shop
 
-    Its branches follow as far as nothing of them is lost; one that has commits of its own stays
-    as it is, and you are told. The branches of runs are never touched.
+    Its branches follow as far as nothing of them is lost. One that has commits of its own, or that
+    is gone where it came from, stays as it is, and you are told. The branches of runs are never
+    touched.
     """
     from ags import projects
 
@@ -148,7 +149,7 @@ def pull(invocation: Invocation, project: str) -> None:
         found = projects.find(engine.ags_home, project)
         pulled = asyncio.run(_pulled(engine, found.id))
         print(brought(found.name, pulled.updated, pulled.new))
-        for line in names("have commits of their own, and stay", pulled.diverged):
+        for line in apart(pulled.diverged, pulled.gone):
             tell(f"note: {line}")
 
 
@@ -162,6 +163,11 @@ async def _pulled(engine: Engine, project_id: str) -> Pulled:
 def brought(project: str, updated: Sequence[str], new: Sequence[str]) -> str:
     told = [*names("updated", updated), *names("new", new)]
     return f"{project}: {'; '.join(told) or 'nothing new'}"
+
+
+def apart(diverged: Sequence[str], gone: Sequence[str]) -> Iterator[str]:
+    yield from names("have commits of their own, and stay", diverged)
+    yield from names("are gone where they came from, and stay", gone)
 
 
 def names(label: str, names: Sequence[str]) -> Iterator[str]:
@@ -255,6 +261,11 @@ def _facts(project: Project, runs: int) -> dict[str, object]:
         "folder": str(project.folder),
         "added": project.added,
         "runs": runs,
+        "apart": {
+            "diverged": project.apart.diverged,
+            "gone": project.apart.gone,
+            "more": project.apart.more,
+        },
     }
 
 

@@ -242,6 +242,14 @@ class Ports(TypedDict):
     items: list[Port]
 
 
+class Apart(TypedDict):
+    """Branches that the last pull left as they were, though the remote's are others."""
+
+    diverged: list[str]
+    gone: list[str]
+    more: int
+
+
 class Project(TypedDict):
     id: str
     name: str
@@ -254,6 +262,7 @@ class Project(TypedDict):
     head: str
     added: float
     runs: int
+    apart: NotRequired[Apart]
 
 
 class Projects(TypedDict):

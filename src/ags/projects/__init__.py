@@ -7,11 +7,12 @@ Whoever clones or pulls holds `lock`: if nobody does and there is no repository,
 """
 
 from ags.projects.adding import Adding, add, begin, link
-from ags.projects.record import Project, State, find, find_by_folder, folder_of, get, listed
+from ags.projects.record import Apart, Project, State, find, find_by_folder, folder_of, get, listed
 from ags.projects.upkeep import Branch, branches, head, pull, remove, runs_of
 
 __all__ = [
     "Adding",
+    "Apart",
     "Branch",
     "Project",
     "State",

@@ -35,6 +35,18 @@ State = Literal["cloning", "ready", "failed", "pulling"]
 
 
 @frozen
+class Apart:
+    """Branches that the last pull left as they were, though the remote's are others."""
+
+    diverged: tuple[str, ...] = ()
+    """They have commits which the remote's have not, and the other way round."""
+    gone: tuple[str, ...] = ()
+    """The remote has them no more."""
+    more: int = 0
+    """So many are not named here."""
+
+
+@frozen
 class Record:
     """What `project.json` has."""
 
@@ -45,6 +57,7 @@ class Record:
     linked: Path | None = None
     error: str = ""
     format: int = FORMAT
+    apart: Apart = Apart()
 
 
 @frozen
@@ -65,6 +78,7 @@ class Project:
     error: str
     """Why the last clone or pull failed; empty if it did not."""
     state: State
+    apart: Apart = Apart()
 
 
 def listed(ags_home: Path, client: str | None = None) -> tuple[Project, ...]:
@@ -253,6 +267,7 @@ def seen(place: Path, record: Record) -> Project:
         linked=record.linked is not None,
         error=error,
         state=state,
+        apart=record.apart,
     )
 
 

@@ -13,6 +13,7 @@ from ags.engine import Engine
 from ags.errors import AgsError
 from ags.frozen import frozen
 from ags.projects.record import (
+    Apart,
     Project,
     get,
     is_folder,
@@ -28,6 +29,9 @@ from ags.store import Filter, Summary
 from ags.text import one_line
 from ags.workspace import git, private, remote
 from ags.workspace.remote import Person, Progress, Pulled, checked_url, unheard
+
+MOST_NAMED = 50
+"""Branches of each sort that a record names."""
 
 
 @frozen
@@ -57,15 +61,24 @@ async def pull(engine: Engine, project_id: str, progress: Progress = unheard) ->
         try:
             url = checked_url(project.url)
             repository = await git.find(project.folder)
-            pulled = await remote.fetch(
-                repository, url, Person(engine.environ, engine.home), progress
-            )
+            person = Person(engine.environ, engine.home)
+            missed = project.apart.gone
+            pulled = await remote.fetch(repository, url, person, progress, missed)
         except AgsError as error:
             note(place, error)
             raise
-        if project.error:
-            save(place, replace(load(place), error=""))
+        before = load(place)
+        after = replace(before, error="", apart=_apart(pulled))
+        if after != before:
+            save(place, after)
         return pulled
+
+
+def _apart(pulled: Pulled) -> Apart:
+    """Not all names where there are many: whoever looks at projects reads them again and again."""
+    diverged, gone = pulled.diverged[:MOST_NAMED], pulled.gone[:MOST_NAMED]
+    all_ = len(pulled.diverged) + len(pulled.gone)
+    return Apart(diverged, gone, all_ - len(diverged) - len(gone))
 
 
 async def branches(project: Project) -> tuple[Branch, ...]:

@@ -13,6 +13,7 @@ import re
 import secrets
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Collection
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from ags.errors import AgsError
 from ags.events import Watch
 from ags.projects import Project
 from ags.server.rows import row
+from ags.server.schema import clean
 from ags.server.sight import ROUND, Seen, Sight
 from ags.server.state import State
 from ags.server.stream import as_json, message
@@ -72,6 +74,10 @@ class Board:
     def project_gone(self, id_: str) -> None:
         if self._projects.pop(id_, None) is not None:
             self._tell(f"project {id_}", "project-gone", as_json({"id": id_}))
+
+    def agent_changed(self, fields: dict[str, Any]) -> None:
+        """While it is being installed; `fields` are as the settings show an agent."""
+        self._tell(f"agent {fields['name']}", "agent", as_json(fields))
 
     async def follow(self, last: str = "") -> AsyncGenerator[list[bytes], None]:
         """What there is, then what changes; only what came after `last`, where that is known."""
@@ -248,6 +254,7 @@ def _facts(project: Project, runs: int) -> dict[str, Any]:
         "error": utf8(project.error),
         "added": project.added,
         "runs": runs,
+        "apart": clean(asdict(project.apart)),
     }
 
 

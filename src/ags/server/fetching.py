@@ -7,6 +7,7 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Coroutine
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,7 @@ class Fetching:
                 "head": head,
                 "added": project.added,
                 "runs": runs,
+                "apart": asdict(project.apart),
             }
         )
         return made

@@ -7,6 +7,7 @@ own, and what they print is read.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import sys
@@ -23,6 +24,7 @@ from ags.errors import AgsError, Missing
 from ags.frozen import frozen
 from ags.programs import listing
 from ags.programs.listing import Row
+from ags.server.schema import clean
 from ags.server.state import State, state_of
 from ags.text import one_line
 
@@ -69,13 +71,17 @@ class Machine:
     async def agents(self, *, check: bool = False) -> list[dict[str, Any]]:
         """With `check`, the person's registry is asked for the newest."""
         newest = await self._newest() if check else {}
-        settings = load_settings(None, self._state.environ, self._state.home)
-        given = (self._state.environ, self._state.home, self._state.ags_home, settings)
-        rows = [listing.row(name, *given) for name in programs.names()]
+        rows = self._rows(*programs.names())
         return [self._shown(row, newest.get(row.name)) for row in rows]
 
-    async def one(self, name: str) -> dict[str, Any]:
-        return next(each for each in await self.agents() if each["name"] == name)
+    def one(self, name: str) -> dict[str, Any]:
+        (row,) = self._rows(name)
+        return self._shown(row, None)
+
+    def _rows(self, *names: str) -> list[Row]:
+        settings = load_settings(None, self._state.environ, self._state.home)
+        given = (self._state.environ, self._state.home, self._state.ags_home, settings)
+        return [listing.row(name, *given) for name in names]
 
     def _shown(self, row: Row, newest: str | None) -> dict[str, Any]:
         failed = self._failed.get(row.name)
@@ -98,7 +104,7 @@ class Machine:
     # Installing
 
     def install(self, name: str, version: str | None) -> None:
-        """Goes on by itself; `agents` tells how."""
+        """Goes on by itself; `agents` tells how, and so does the board."""
         if name not in AGENTS:
             cause, hint = "there is none by that name", f"one of: {', '.join(programs.names())}"
             raise Missing("install the agent", subject=ascii(name)[:60], cause=cause, hint=hint)
@@ -108,6 +114,7 @@ class Machine:
             raise AgsError("install the agent", subject=name, cause=cause)
         self._stages[name] = "starting"
         self._failed.pop(name, None)
+        self._tell(name)
         task = asyncio.create_task(self._installed(name, version))
         self._state.tasks.add(task)
         task.add_done_callback(self._state.tasks.discard)
@@ -126,14 +133,20 @@ class Machine:
             log.failure(error, f"install {name}")
         finally:
             self._stages.pop(name, None)
+            self._tell(name)
 
     def _heard(self, name: str) -> Callable[[bytes], None]:
         def heard(part: bytes) -> None:
             lines = re.findall(rf"^ags: {name}: (.+)$", part.decode(errors="replace"), re.MULTILINE)
             if lines and name in self._stages:
                 self._stages[name] = one_line(lines[-1])[:200]
+                self._tell(name)
 
         return heard
+
+    def _tell(self, name: str) -> None:
+        with contextlib.suppress(AgsError):  # settings that cannot be read: whoever asks is told
+            self._state.board.agent_changed(clean(self.one(name)))
 
     # The doctor
 

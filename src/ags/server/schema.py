@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from ags.agents import AGENTS
 from ags.backends import BACKENDS
 from ags.engine import MOST_GOAL
+from ags.server.schema_projects import Apart
 from ags.text import utf8
 from ags.wishes import MOST_ATTEMPTS
 
@@ -479,6 +480,7 @@ class Project(BaseModel):
     head: str
     added: float
     runs: int
+    apart: Apart
 
 
 class Projects(BaseModel):

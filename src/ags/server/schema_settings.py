@@ -5,16 +5,21 @@ from __future__ import annotations
 from typing import Annotated, Literal, TypeAlias
 
 from fastapi import Path, Query
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
-from ags.server.schema import Asked, Text
+from ags.server.schema import LONGEST_GRANT, MOST_NUMBER, Asked, Text
 
 MOST_POLICY = 1 << 16
 """Characters. It is read while everybody waits, and a longer one is nothing for a browser."""
 
+MOST_RULE = 2000
+
 Level: TypeAlias = Literal["ok", "warn", "fail", "unknown"]
 Whose: TypeAlias = Annotated[
     Text, Query(min_length=1, max_length=200, description="A client; `default`: your own work")
+]
+LineNumber: TypeAlias = Annotated[
+    int, Path(ge=1, le=MOST_NUMBER, description="Of the line, as the run's egress log has it")
 ]
 AgentName: TypeAlias = Annotated[
     str,
@@ -34,6 +39,27 @@ class PolicyDraft(Asked):
 class NewPolicy(PolicyDraft):
     revision: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     """Of what was read: if the file is another by now, it stays."""
+
+
+class AllowRefused(Asked):
+    """What is past cannot be allowed once. `for` so many seconds is for this run alone."""
+
+    verdict: Literal["for", "always"]
+    seconds: Annotated[float, Field(gt=0, le=LONGEST_GRANT, allow_inf_nan=False)] | None = None
+    revision: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    """Of the policy, if that was looked at: if the file is another by now, it stays."""
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> AllowRefused:
+        if (self.verdict == "for") != (self.seconds is not None):
+            raise ValueError("seconds go with the verdict `for`, and it needs them")
+        return self
+
+
+class Withdraw(Asked):
+    rule: Annotated[Text, Field(min_length=1, max_length=MOST_RULE)]
+    """As it was told when it was added."""
+    revision: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class Install(Asked):
@@ -78,6 +104,15 @@ class SavedPolicy(PolicyFile):
     unmoved: list[Unmoved]
     """Those that keep what they had."""
     notes: list[str]
+
+
+class AddedRule(SavedPolicy):
+    rule: str
+    """As the file has it now, or as it was granted; empty if nothing was needed."""
+    added: bool
+    """To the file."""
+    until: float | None
+    """When it ends, if it was allowed for a time."""
 
 
 class Mistake(BaseModel):

@@ -7,7 +7,7 @@ import asyncio
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -99,16 +99,23 @@ def checked(state: State, client: str, text: str) -> Layer | Mistake:
 
 def save(state: State, client: str, text: str, seen: str) -> tuple[dict[str, Any], bool]:
     """In place of what was seen, or not at all; and whether that is a change."""
+    return change(state, client, lambda _: text, seen)
+
+
+def change(
+    state: State, client: str, made: Callable[[str], str], seen: str | None
+) -> tuple[dict[str, Any], bool]:
+    """What is made of the text, if that is still the one that was seen; None: whichever it is."""
     file = policy_file(state, client)
 
-    def change(before: str) -> str:
-        if revision(before) != seen:
+    def checked(before: str) -> str:
+        if seen is not None and revision(before) != seen:
             cause = "the file has changed since it was read"
             hint = "look at it as it is now, and change that"
             raise Stale("save the policy", subject=file, cause=cause, hint=hint)
-        return text
+        return made(before)
 
-    before, after = edit.rewrite(file, change)
+    before, after = edit.rewrite(file, checked)
     return _shown(file, client, after), before != after
 
 

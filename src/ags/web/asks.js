@@ -1,11 +1,11 @@
 // @ts-check
 // What runs wait to be allowed, wherever the person is. It takes no focus, and nothing moves under a finger.
 import { effect, signal } from "@preact/signals";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { call, problemOf } from "./api.js";
 import { useKeys } from "./keys.js";
 import { asks, failed, go, prefs, route, toast } from "./store.js";
-import { Button, count, html } from "./ui.js";
+import { Button, classes, count, html } from "./ui.js";
 
 /** @typedef {import("./store.js").Ask} Ask */
 /** @typedef {{key: string, label: string, done: string, kind: "plain"|"primary"|"danger", body: Record<string, unknown>}} Answer */
@@ -17,7 +17,6 @@ const ANSWERS = [
   { key: "3", label: "Always", done: "Allowed, and added to the policy", kind: "plain", body: { verdict: "always" } },
   { key: "0", label: "Deny", done: "Denied", kind: "danger", body: { verdict: "deny" } },
 ];
-const SHOWN = 3;
 // What was meant for an ask that stood here a moment ago must not answer this one.
 const GUARD = 700;
 const SCHEMES = /** @type {Record<string, [string, number]>} */ ({ tls: ["https", 443], http: ["http", 80] });
@@ -38,6 +37,8 @@ export function wanted(ask) {
 const waiting = signal(/** @type {Ask[]} */ ([]));
 const answered = signal(/** @type {Set<string>} */ (new Set()));
 const folded = signal(false);
+/** What stood there when the pointer came, and how high: until it leaves, nothing moves. */
+const under = signal(/** @type {{lines: Ask[], height: number} | null} */ (null));
 /** @type {Map<string, number>} */
 const deadlines = new Map();
 let known = /** @type {Set<string> | null} */ (null);
@@ -122,50 +123,101 @@ async function give(ask, answer) {
 
 export function Asks() {
   const open = waiting.value.filter((ask) => !answered.value.has(keyOf(ask)));
-  if (!open.length) return null;
-  return html`<${Held} open=${open} />`;
+  // A press that comes too late must not go to what is behind.
+  if (!open.length && !under.value) return null;
+  return folded.value ? html`<${Folded} open=${open} />` : html`<${Held} open=${open} />`;
+}
+
+/** Those of one run together, in the order in which the runs began to ask. @param {Ask[]} open */
+const byRun = (open) => [...Map.groupBy(open, (ask) => ask.run_id).values()].flat();
+
+/** @param {Ask[]} open */
+function arranged(open) {
+  const kept = under.value?.lines || [];
+  const stood = new Set(kept.map(keyOf));
+  return [...kept, ...byRun(open.filter((ask) => !stood.has(keyOf(ask))))];
+}
+
+/** When this was last another. @param {string} value */
+function useSince(value) {
+  const since = useRef(0);
+  // Not after the next frame: a second press would come before that.
+  useLayoutEffect(() => void (since.current = Date.now()), [value]);
+  return since;
+}
+
+/** @param {{open: Ask[]}} props */
+function Said({ open }) {
+  const [front] = byRun(open);
+  return html`<p class="hidden" role="status">${front && `${front.run} asks: ${wanted(front)}. 1 allows it once, 2 for an hour, 3 always, 0 denies it.`}</p>`;
+}
+
+/** @param {{open: Ask[]}} props */
+function Folded({ open }) {
+  const show = () => (folded.value = false);
+  useKeys([{ key: "9", label: "Show what is asked", group: "What is asked", run: show }]);
+  return html`<section class="asks folded" aria-label="What runs ask"><${Said} open=${open} />
+    <${Button} hotkey="9" onClick=${show}>${count(open.length, "ask")} waiting<//></section>`;
 }
 
 /** @param {{open: Ask[]}} props */
 function Held({ open }) {
-  const front = open[0];
-  const shown = open.slice(0, SHOWN);
-  const places = shown.map(keyOf).join("\n");
-  const since = useRef(0);
-  useEffect(() => void (since.current = Date.now()), [places, folded.value]);
-  const settled = (/** @type {Ask} */ ask, /** @type {Answer} */ answer) => {
-    if (Date.now() - since.current > GUARD) give(ask, answer);
+  const list = useRef(/** @type {HTMLDivElement | null} */ (null));
+  const lines = arranged(open);
+  const still = new Set(open.map(keyOf));
+  const front = lines.find((ask) => still.has(keyOf(ask)));
+  const frontKey = front ? keyOf(front) : "";
+  const frontSince = useSince(frontKey);
+  const movedSince = useSince((under.value?.lines || lines).map(keyOf).join("\n"));
+  const byKey = (/** @type {Answer} */ answer) => {
+    if (!isSeen(list.current)) frontSince.current = Date.now();
+    else if (front && Date.now() - frontSince.current > GUARD) give(front, answer);
   };
-  const byKey = (/** @type {Answer} */ answer) => folded.value || settled(front, answer);
+  const hide = () => {
+    under.value = null;
+    folded.value = true;
+  };
+  useLayoutEffect(() => void (under.value || isSeen(list.current)), [frontKey, under.value]);
   useKeys([
     ...ANSWERS.map((answer) => ({ key: answer.key, label: answer.key === "0" ? "Deny" : `Allow: ${answer.label.toLowerCase()}`, group: "What is asked", run: () => byKey(answer) })),
-    { key: "9", label: "Hide or show what is asked", group: "What is asked", run: () => (folded.value = !folded.value) },
+    { key: "9", label: "Hide what is asked", group: "What is asked", run: hide },
   ]);
-  const said = html`<p class="hidden" role="status">${front.run} asks: ${wanted(front)}. 1 allows it once, 2 for an hour, 3 always, 0 denies it.</p>`;
-  if (folded.value) {
-    return html`<section class="asks folded" aria-label="What runs ask">${said}
-      <${Button} hotkey="9" onClick=${() => (folded.value = false)}>${count(open.length, "ask")} waiting<//></section>`;
-  }
-  return html`<section class="asks" aria-label="What runs ask">${said}
-    ${shown.map((ask, index) => html`<${Card} key=${keyOf(ask)} ask=${ask} isFront=${index === 0} onAnswer=${settled} />`)}
+  const came = () => (under.value ??= { lines, height: list.current?.offsetHeight || 0 });
+  return html`<section class="asks" aria-label="What runs ask" onPointerEnter=${came} onPointerLeave=${() => (under.value = null)}>
+    <${Said} open=${open} />
+    <div class="ask-lines" ref=${list} style=${{ height: under.value ? `${under.value.height}px` : "" }}>
+      ${lines.map((ask, index) => html`<${Line} key=${keyOf(ask)} ask=${ask} isFront=${ask === front} isOpen=${still.has(keyOf(ask))}
+        isFirst=${lines[index - 1]?.run_id !== ask.run_id} onAnswer=${(/** @type {Answer} */ answer) => Date.now() - movedSince.current > GUARD && give(ask, answer)} />`)}
+    </div>
     <footer>
-      <span class="faint">${open.length > SHOWN ? `${open.length - SHOWN} more behind these` : ""}</span>
-      <span class="grow"></span><${Notices} />
-      <${Button} kind="quiet" hotkey="9" onClick=${() => (folded.value = true)}>Hide<//>
+      <span>${count(open.length, "ask")}</span>
+      <span class="rule cut faint" title=${front?.rule}>${front && html`always adds <bdi><code>${String(front.rule ?? "")}</code></bdi>`}</span>
+      <${Notices} /><${Button} kind="quiet" hotkey="9" onClick=${hide}>Hide<//>
     </footer>
   </section>`;
 }
 
-/** @param {{ask: Ask, isFront: boolean, onAnswer: (ask: Ask, answer: Answer) => void}} props */
-function Card({ ask, isFront, onAnswer }) {
+/** Whether the first line is in sight: what is not seen is not answered, but shown. @param {HTMLElement | null} list */
+function isSeen(list) {
+  const line = list?.querySelector(".front");
+  if (!list || !line) return false;
+  const box = list.getBoundingClientRect(), { top, bottom } = line.getBoundingClientRect();
+  const seen = top >= box.top - 1 && (bottom <= box.bottom + 1 || top <= box.top + 1);
+  if (!seen) line.scrollIntoView({ block: "nearest" });
+  return seen;
+}
+
+/** @param {{ask: Ask, isFront: boolean, isOpen: boolean, isFirst: boolean, onAnswer: (answer: Answer) => void}} props */
+function Line({ ask, isFront, isOpen, isFirst, onAnswer }) {
   const here = route.value.view === "run" && route.value.name === ask.run;
-  return html`<article class=${isFront ? "ask front" : "ask"} aria-label=${`${ask.run} asks`}>
-    <header>${here ? html`<b>${ask.run}</b>` : html`<a href=${`/run/${ask.run}`}>${ask.run}</a>`} asks for
-      <span class="grow"></span><${Left} ask=${ask} /></header>
-    <p class="wanted"><bdi>${wanted(ask)}</bdi></p>
-    <p class="faint rule">always adds <bdi><code>${String(ask.rule ?? "")}</code></bdi>${ask.waiting > 1 && ` · ${ask.waiting} connections wait`}</p>
-    <div class="answers">${ANSWERS.map((answer) => html`<${Button} kind=${answer.kind} hotkey=${isFront ? answer.key : undefined}
-      onClick=${() => onAnswer(ask, answer)}>${answer.key !== "0" && html`<span class="hidden">Allow: </span>`}${answer.label}<span class="hidden">: ${wanted(ask)}</span><//>`)}</div>
+  const name = here ? html`<b>${ask.run}</b>` : html`<a href=${`/run/${ask.run}`}>${ask.run}</a>`;
+  return html`<article class=${classes("ask", isFront && "front", isFirst && "first", !isOpen && "over")} aria-label=${`${ask.run} asks`}>
+    <span class="ask-run cut" title=${ask.run}>${isFirst && name}</span>
+    <p class="wanted"><bdi>${wanted(ask)}</bdi>${ask.waiting > 1 && html`<span class="faint" title=${`${ask.waiting} connections wait`}> ×${ask.waiting}</span>`}</p>
+    ${isOpen ? html`<${Left} ask=${ask} />` : html`<span class="left faint">over</span>`}
+    <div class="answers">${ANSWERS.map((answer) => html`<${Button} kind=${answer.kind} hotkey=${answer.key} disabled=${!isOpen}
+      title=${answer.key === "3" ? `adds ${ask.rule ?? ""}` : undefined}
+      onClick=${() => onAnswer(answer)}>${answer.key !== "0" && html`<span class="hidden">Allow: </span>`}${answer.label}<span class="hidden">: ${wanted(ask)}</span><//>`)}</div>
   </article>`;
 }
 
@@ -177,7 +229,7 @@ function Left({ ask }) {
     return () => clearInterval(timer);
   }, []);
   const seconds = Math.max(0, Math.round(((deadlines.get(keyOf(ask)) ?? now) - now) / 1000));
-  return html`<span class=${seconds < 20 ? "left soon" : "left faint"} title="Then it is refused">${seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} min`} left</span>`;
+  return html`<span class=${seconds < 20 ? "left soon" : "left faint"} title="Then it is refused">${seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} min`}<span class="hidden"> left</span></span>`;
 }
 
 /** Sound and notification by choice. */

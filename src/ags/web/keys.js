@@ -10,6 +10,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
  * @property {string} [group]
  * @property {(event: KeyboardEvent) => unknown} run
  * @property {boolean} [anywhere]  also while typing in a field
+ * @property {boolean} [typing]  only then
  */
 
 const PATIENCE = 1200;
@@ -56,17 +57,29 @@ function nameOf(event) {
   return prefix + (event.key === " " ? "Space" : event.key);
 }
 
+/** What works with the focus there. @param {EventTarget | null} target @returns {(binding: Binding) => boolean | undefined} */
+function worksAt(target) {
+  const inField = isField(target);
+  const inDialog = document.querySelector("dialog[open]") !== null;
+  // Of a terminal and of a dialog, Escape is their own.
+  const isPlain = inField && !inDialog && !(target instanceof Element && target.closest(".xterm"));
+  return ({ anywhere, typing }) => (typing ? isPlain : anywhere || !(inField || inDialog));
+}
+
+/** What is typed stays: a search field would be emptied. @param {KeyboardEvent} event */
+function leave(event) {
+  if (event.target instanceof HTMLElement) event.target.blur();
+}
+
 /** @param {KeyboardEvent} event */
 function pressed(event) {
   if (event.defaultPrevented || event.altKey || event.isComposing) return;
   if (["Shift", "Control", "Meta"].includes(event.key)) return;
-  const typing = isField(event.target);
   const name = nameOf(event);
   // A button or link that has the focus takes these itself.
   const taken = event.target instanceof Element && event.target.closest("button, a, summary, [role=menuitem]");
   if (taken && (name === "Enter" || name === "Space")) return;
-  const inDialog = document.querySelector("dialog[open]") !== null;
-  const open = bindings.peek().filter((each) => (typing ? each.anywhere : !inDialog || each.anywhere));
+  const open = bindings.peek().filter(worksAt(event.target));
   const wanted = first ? `${first} ${name}` : name;
   clearTimeout(forget);
   first = "";
@@ -80,4 +93,5 @@ function pressed(event) {
   }
 }
 
+bind({ key: "Escape", label: "Leave the field; what is typed stays", group: "While typing", typing: true, run: leave });
 document.addEventListener("keydown", pressed);

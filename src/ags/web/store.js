@@ -45,6 +45,7 @@ import { call, problemOf, stream, token } from "./api.js";
  * @property {string} head
  * @property {number} added
  * @property {number} runs
+ * @property {{diverged: string[], gone: string[], more: number}} apart  branches that the last pull left as they were
  */
 /** @typedef {{id: string, run: string, run_id: string, [field: string]: any}} Ask */
 

@@ -14,7 +14,7 @@ from ags.cli import options
 from ags.cli import project as local
 from ags.cli.invocation import tell
 from ags.cli.remote.verb import There, like
-from ags.client.shapes import Project
+from ags.client.shapes import Apart, Project
 from ags.errors import AgsError
 from ags.paint import as_json, columns, first_line
 from ags.projects.record import missing
@@ -22,6 +22,8 @@ from ags.text import one_line
 from ags.workspace.root import find_root
 
 PAUSE = 0.2
+NOTHING: Apart = {"diverged": [], "gone": [], "more": 0}
+"""Of a server that does not tell it yet."""
 TOLD = ("id", "name", "url", "client", "state", "error", "added", "runs")
 """What `ags project list --json` has, as far as a server tells it."""
 
@@ -101,11 +103,16 @@ def _value(project: Project) -> projects.Project:
 def pull(there: There, project: str) -> None:
     found = _found(there, project)
     before = _commits(there, found["id"])
-    _followed(there, there.client.pull(found["id"]))
+    pulled = _followed(there, there.client.pull(found["id"]))
     after = _commits(there, found["id"])
     new = [name for name in after if name not in before]
     updated = [name for name in after if before.get(name, after[name]) != after[name]]
     print(local.brought(one_line(found["name"]), updated, new))
+    apart = pulled.get("apart", NOTHING)
+    for line in local.apart(apart["diverged"], apart["gone"]):
+        tell(f"note: {line}")
+    if apart["more"]:
+        tell(f"note: so are {apart['more']} more")
 
 
 def _commits(there: There, project: str) -> dict[str, str]:

@@ -1,16 +1,23 @@
-"""What runs wait to be allowed, and the person's answers."""
+"""What runs wait to be allowed or were refused, and the person's answers."""
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
 
 from ags import asking
 from ags.asking import Asked
+from ags.egress import trail
+from ags.egress.edit import spelled
+from ags.egress.policy import Rule
 from ags.engine import Engine
-from ags.errors import Missing
-from ags.server import problems, schema
+from ags.errors import AgsError, Missing
+from ags.runs import Run
+from ags.server import allowing, problems, schema
+from ags.server import schema_settings as shapes
+from ags.server.routes.settings import brought
 from ags.server.state import State, state_of
 
 router = APIRouter(tags=["asks"])
@@ -61,6 +68,39 @@ async def answer_ask(
         asking.write_down(ags.environ, ags.home, one)
     await asking.answered(one, asked.verdict, asked.seconds or 0.0, asked.uses)
     return _told(one)
+
+
+@router.post(
+    "/runs/{run}/egress/{number}/allow",
+    operation_id="allow_refused",
+    summary="Allow what a run was refused: for good by a rule in the policy, or there for a time",
+    response_model=shapes.AddedRule,
+    responses=problems.documented(404, 409, 422, 507),
+)
+async def allow_refused(
+    ags: Server, run: schema.RunName, number: shapes.LineNumber, asked: shapes.AllowRefused
+) -> dict[str, Any]:
+    found = ags.engine().find(run)
+    line = await allowing.line_of(ags.engine().run_dir(found.id) / trail.LOG, number)
+    rule, client = allowing.rule_for(ags, found, line), found.order.client
+    is_for_good = asked.seconds is None
+    rules = (rule,) if rule and is_for_good else ()
+    shown, added = allowing.added(ags, client, rules, asked.revision)
+    until = await _granted(ags, found, rule, asked.seconds) if rule and asked.seconds else None
+    # Even if nothing was added: what the policy allows by now, this run may not know yet.
+    moved = await brought(ags, client, changed=until is None)
+    told = {"rule": spelled(rule) if rule else "", "added": added, "until": until}
+    made: dict[str, Any] = schema.clean({**shown, **moved, **told})
+    return made
+
+
+async def _granted(ags: State, run: Run, rule: Rule, seconds: float) -> float:
+    """When it ends. An answer by the run itself: before that, nothing is allowed."""
+    if run.state != "running":
+        cause, hint = "the run is not at work", "allow it always, for its next turn too"
+        raise AgsError("allow this for a time", subject=run.name, cause=cause, hint=hint)
+    await asking.granted(ags.engine().run_dir(run.id), spelled(rule), seconds)
+    return time.time() + seconds
 
 
 def _at_work(engine: Engine, run: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 from typing import IO, Annotated, Any, Literal
 
@@ -12,7 +12,6 @@ from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import StreamingResponse
 
 from ags import proc, review
-from ags.engine import Engine
 from ags.errors import Missing
 from ags.server import problems, schema, showing
 from ags.server.state import State, state_of
@@ -24,6 +23,7 @@ PATCH = "text/x-diff"
 CHUNK = 1 << 18
 LONGEST = 120.0
 """Seconds to look through a diff."""
+MOST_BEGINNING = 100_000
 
 
 @router.get(
@@ -38,22 +38,29 @@ async def diff_run(
     run: schema.RunName,
     whitespace: Literal["show", "ignore"] = "show",
     since: Annotated[int | None, Query(ge=0, le=100_000)] = None,
+    beginning: Annotated[int | None, Query(ge=1, le=MOST_BEGINNING)] = None,
 ) -> Response:
-    """`since` a turn of the run's: only what it did after the end of that one."""
+    """`since` a turn of the run's: only what it did after the end of that one.
+
+    `beginning`: only the first files, up to so many changed lines but at least one, with their
+    risks. `stat` counts all files: if these are more than are told, there are others.
+    """
     engine = ags.engine()
     await engine.gather(run)
-    shown = partial(_diff, engine, run, since, whitespace == "show")
+    spaces = whitespace == "show"
+    wanted = partial(review.review, engine, run, since=since, spaces=spaces, beginning=beginning)
     async with ags.aside:
         # What an agent made may take long to look through, and nobody else shall wait for it.
-        found = await proc.aside(shown, timeout=LONGEST)
+        found = await proc.aside(partial(_diff, wanted), timeout=LONGEST)
     # Of our own making, so it is not checked line by line.
     return Response(found, media_type="application/json")
 
 
-def _diff(engine: Engine, run: str, since: int | None, spaces: bool) -> bytes:
-    found = asyncio.run(review.review(engine, run, since=since, spaces=spaces)).to_json()
+def _diff(wanted: Callable[[], Coroutine[Any, Any, review.Review]]) -> bytes:
+    found = asyncio.run(wanted()).to_json()
     found["risks"] = schema.clean(found["risks"])
-    return json.dumps(found).encode()
+    # Of many lines: no blanks between them, and no list is within itself.
+    return json.dumps(found, check_circular=False, separators=(",", ":")).encode()
 
 
 @router.get(

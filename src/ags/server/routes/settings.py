@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query, Response
 from ags import clients, projects
 from ags.egress.policy import Layer
 from ags.errors import Unfit
-from ags.server import problems, schema, settings
+from ags.server import allowing, problems, schema, settings
 from ags.server import schema_settings as shapes
 from ags.server.machine import Machine, machine_of
 from ags.server.settings import Mistake
@@ -49,17 +49,36 @@ async def save_policy(
     if isinstance(found, Mistake):
         return _unfit(found)
     shown, changed = settings.save(ags, name, asked.text, asked.revision)
-    engine = ags.engine()
-    moved = await settings.reload(engine, name) if changed else settings.Moved((), (), ())
+    return schema.clean({**shown, **await brought(ags, name, changed=changed)})
+
+
+async def brought(ags: State, client: str, *, changed: bool) -> dict[str, Any]:
+    """What became of runs at work, which hold to a policy that changed from now on."""
+    moved = await settings.reload(ags.engine(), client) if changed else settings.Moved((), (), ())
     unmoved = [{"run": run, "cause": cause} for run, cause in moved.unmoved]
-    told = {"reloaded": moved.reloaded, "unmoved": unmoved, "notes": moved.notes}
-    return schema.clean({**shown, **told})
+    return {"reloaded": moved.reloaded, "unmoved": unmoved, "notes": moved.notes}
 
 
 def _unfit(mistake: Mistake) -> Response:
     where = f"line {mistake.line}" if mistake.line else "the text"
     error = Unfit("save the policy", subject=where, cause=mistake.what, hint=mistake.hint)
     return problems.of(error, errors=[{"where": where, "what": mistake.what}])
+
+
+@router.post(
+    "/settings/policy/withdraw",
+    operation_id="withdraw_rule",
+    summary="Take back a rule that was just added, and nothing else",
+    response_model=shapes.SavedPolicy,
+    responses=problems.documented(409, 422, 507),
+)
+async def withdraw_rule(
+    ags: Server, asked: shapes.Withdraw, client: shapes.Whose = clients.OWN
+) -> dict[str, Any]:
+    name = clients.checked_name(client)
+    shown, changed = allowing.withdrawn(ags, name, asked.rule, asked.revision)
+    made: dict[str, Any] = schema.clean({**shown, **await brought(ags, name, changed=changed)})
+    return made
 
 
 @router.post(
@@ -178,7 +197,7 @@ async def install_agent(
     here: Here, name: shapes.AgentName, asked: shapes.Install | None = None
 ) -> dict[str, Any]:
     here.install(name, asked.version if asked else None)
-    made: dict[str, Any] = schema.clean(await here.one(name))
+    made: dict[str, Any] = schema.clean(here.one(name))
     return made
 
 

@@ -3,7 +3,8 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { call, Problem, problemOf } from "../api.js";
 import { failed, go, projects, runs, isOver, toast, withQuery } from "../store.js";
-import { Button, classes, Confirm, count, html, Menu, TextField, Trouble } from "../ui.js";
+import { plain } from "../run/text.js";
+import { Button, classes, Confirm, count, Dialog, html, Menu, TextField, Trouble } from "../ui.js";
 import { lastPart, projectKey, tally } from "./sift.js";
 
 /** @typedef {import("../store.js").Project} Project */
@@ -36,8 +37,7 @@ export function AddProject({ onAdded, onCancel, autofocus }) {
     }
     setBusy(false);
   };
-  const left = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && onCancel?.();
-  return html`<form class="add-project" ref=${form} onSubmit=${add} onKeyDown=${left}>
+  return html`<form class="add-project" ref=${form} onSubmit=${add}>
     <${TextField} label="Address" hint="As git clone takes it, or the path of a repository on the server."
       value=${url} onInput=${setUrl} />
     <details><summary>For a client</summary>
@@ -52,12 +52,37 @@ export function AddProject({ onAdded, onCancel, autofocus }) {
 /** How far a clone or pull is, or why it failed. @param {{project: Project}} props */
 export function ProjectState({ project }) {
   if (project.state === "failed") return html`<p class="error project-state">failed: ${project.error}</p>`;
-  if (project.state === "ready") return project.error ? html`<p class="error project-state">${project.error}</p>` : null;
+  if (project.state === "ready") {
+    return html`${project.error && html`<p class="error project-state">${project.error}</p>`}<${Apart} project=${project} />`;
+  }
   const words = [project.state, project.stage, project.progress === null ? "" : `${project.progress} %`];
   return html`<div class="project-state faint" role="status">
     <span>${words.filter(Boolean).join(" · ")}</span>
     <progress max="100" value=${project.progress ?? undefined} aria-label=${`${project.state} ${project.name}`}></progress>
   </div>`;
+}
+
+/** Branches that the last pull left as they were. @param {{project: Project}} props */
+function Apart({ project }) {
+  const [open, setOpen] = useState(false);
+  const { diverged, gone, more } = project.apart;
+  const all = diverged.length + gone.length + more;
+  if (!all) return null;
+  const close = () => setOpen(false);
+  return html`<div class="project-state"><button type="button" class="apart" onClick=${() => setOpen(true)}>
+      ${all} ${all === 1 ? "branch" : "branches"} apart from the remote</button>
+    ${open && html`<${Dialog} title=${`Branches of ${project.name}`} onClose=${close} actions=${html`<${Button} autofocus onClick=${close}>Close<//>`}>
+      <div class="say">
+        <${Branches} names=${diverged}>These have commits of their own, and the remote's have others. They stay as they are:
+          push them, or start from the remote's, <span class="mono">origin/…</span>.<//>
+        <${Branches} names=${gone}>These are gone from the remote, and stay here as they were.<//>
+        ${more > 0 && html`<p class="faint">And ${more} more.</p>`}
+      </div><//>`}</div>`;
+}
+
+/** @param {{names: string[], children?: any}} props */
+function Branches({ names, children }) {
+  return names.length > 0 && html`<p>${children}</p><ul class="mono branches">${names.map((name) => html`<li><bdi>${plain(name)}</bdi></li>`)}</ul>`;
 }
 
 /** @param {Project} project */

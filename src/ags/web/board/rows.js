@@ -39,13 +39,15 @@ export function RunRow({ row, within, index, chosen, project, onCursor }) {
   const last = oneLine(row.activity?.last);
   return html`<div role="row" aria-rowindex=${index + 2} class=${classes("run-row", within && "within", chosen && "chosen")} data-id=${row.id}>
     <span role="cell" class="c-state"><${Standing} row=${row} /></span>
-    <span role="cell" class="c-goal"><a class="cut" href=${`/run/${row.name}`} id=${`row-${row.id}`} title=${plain(row.goal)}
-      onFocus=${() => onCursor(row.id)}><bdi>${within ? row.name : goal}</bdi></a></span>
-    <span role="cell" class="c-last cut faint" title=${last}><bdi>${last}</bdi></span>
+    <span role="none" class="c-text">
+      <span role="cell" class="c-goal"><a class="cut" href=${`/run/${row.name}`} id=${`row-${row.id}`} title=${plain(row.goal)}
+        onFocus=${() => onCursor(row.id)}><bdi>${within ? row.name : goal}</bdi></a></span>
+      <span role="cell" class="c-last cut faint" title=${last}><bdi>${last}</bdi></span>
+      <span role="cell" class="c-mark"><${Mark} row=${row} /></span>
+    </span>
     <span role="cell" class="c-name cut">${!within && html`<${Name} row=${row} />`}</span>
     <span role="cell" class="c-project cut faint">${project}</span>
     <span role="cell" class="c-agent cut">${row.agent}</span>
-    <span role="cell" class="c-mark"><${Mark} row=${row} /></span>
     <span role="cell" class="c-changes"><${Changes} row=${row} /></span>
     <span role="cell" class="c-cost">${spent(row)}</span>
     <span role="cell" class="c-age"><${Age} ts=${row.created} /></span>
@@ -57,16 +59,20 @@ export function GroupRow({ group, rows, index }) {
   const states = [...tally(rows, (row) => (row.asking ? "asking" : row.state))];
   return html`<div role="row" aria-rowindex=${index + 2} class="run-row head">
     <span role="cell" class="c-state">${count(rows.length, "attempt")}</span>
-    <span role="cell" class="c-goal cut" title=${plain(rows[0].goal)}><bdi>${firstLine(plain(rows[0].goal))}</bdi></span>
-    <span role="cell" class="c-last cut faint">${states.map(([state, number]) => `${number} ${state}`).join(", ")}</span>
+    <span role="none" class="c-text">
+      <span role="cell" class="c-goal cut" title=${plain(rows[0].goal)}><bdi>${firstLine(plain(rows[0].goal))}</bdi></span>
+      <span role="cell" class="c-last cut faint">${states.map(([state, number]) => `${number} ${state}`).join(", ")}</span>
+    </span>
     <span role="cell" class="c-more"><a href=${`/compare?group=${encodeURIComponent(group)}`}>Compare</a></span>
   </div>`;
 }
 
 export function HeadRow() {
-  const heads = ["State", "Goal", "Last words", "Run", "Project", "Agent", "", "Files, lines", "Cost", "Age"];
-  const names = ["state", "goal", "last", "name", "project", "agent", "mark", "changes", "cost", "age"];
+  const head = (/** @type {string} */ name, /** @type {any} */ text) => html`<span role="columnheader" class=${`c-${name}`}>${text}</span>`;
   return html`<div role="row" aria-rowindex="1" class="run-row heads">
-    ${heads.map((head, index) => html`<span role="columnheader" class=${`c-${names[index]}`}>${head || html`<span class="hidden">Weakened</span>`}</span>`)}
+    ${head("state", "State")}
+    <span role="none" class="c-text">${head("goal", "Goal")}${head("last", "Last words")}${head("mark", html`<span class="hidden">Weakened</span>`)}</span>
+    ${head("name", "Run")}${head("project", "Project")}${head("agent", "Agent")}
+    ${head("changes", "Files, lines")}${head("cost", "Cost")}${head("age", "Age")}
   </div>`;
 }

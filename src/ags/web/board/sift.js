@@ -65,6 +65,9 @@ export function arranged(rows) {
   return entries;
 }
 
+/** The runs in the order of the board. @param {Iterable<Row>} rows */
+export const listed = (rows) => arranged([...rows]).flatMap((entry) => (entry.kind === "run" ? [entry.row] : []));
+
 /** Each value there is, with how many runs have it. @template T @param {Iterable<T>} items @param {(item: T) => string} of */
 export function tally(items, of) {
   /** @type {Map<string, number>} */

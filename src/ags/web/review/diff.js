@@ -118,6 +118,7 @@ export function DiffPane({ model, shown }) {
           viewed=${row.type === "head" && viewed.has(row.file.path)} isWrapped=${wrap} />`)}
       </div>
     </div>
+    ${model.isBeginning.value && html`<div class="review-wait">${model.outlook}</div>`}
   </div>`;
 }
 

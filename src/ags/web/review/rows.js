@@ -78,6 +78,19 @@ function* notes(file) {
   if (file.left_out) yield `content left out: ${file.left_out}`;
 }
 
+/** @type {WeakMap<Editing, EditRow>} */
+const edits = new WeakMap();
+
+/** The same one for as long as it is written: another would take the cursor away. @param {FileChange} file @param {Editing} editing */
+function editRow(file, editing) {
+  let row = edits.get(editing);
+  if (row?.file !== file) {
+    row = { type: "edit", file, height: EDIT, editing };
+    edits.set(editing, row);
+  }
+  return row;
+}
+
 /** Comments and the editor, which hang under the line they are about. */
 class Hanging {
   /** @param {FileChange} file @param {Shape} shape */
@@ -91,7 +104,7 @@ class Hanging {
       }
     }
     const editing = shape.editing;
-    if (editing) this.hang(`${editing.side}${editing.end}`, { type: "edit", file, height: EDIT, editing });
+    if (editing) this.hang(`${editing.side}${editing.end}`, editRow(file, editing));
   }
 
   /** @param {string} place @param {Row} row */

@@ -5,7 +5,7 @@ import { batch, computed, effect, signal } from "@preact/signals";
 
 import { call, problemOf } from "../api.js";
 import { draft, failed } from "../store.js";
-import { contentId, endsInReturn, unitOf } from "./cells.js";
+import { blocksOf, contentId, endsInReturn, unitOf } from "./cells.js";
 import { formatDraft, numbered, parseDraft, placed, surroundings } from "./comments.js";
 
 /** @typedef {import("./cells.js").Diff} Diff */
@@ -35,6 +35,10 @@ import { formatDraft, numbered, parseDraft, placed, surroundings } from "./comme
 /** @type {Placed[]} */
 const NOTHING = [];
 const AROUND = 3;
+/** Changed lines that are asked for first: several screens, and most diffs are not longer. */
+const BEGINNING = 1000;
+/** Milliseconds of work at a time. */
+const SLICE = 8;
 
 export class Reviewing {
   /** @param {string} name */
@@ -55,15 +59,27 @@ export class Reviewing {
     /** @type {Map<string, Promise<Opened | null>>} */
     this.reading = new Map();
     this.asked = 0;
-    /** Whether the diff that is shown is less than all of the run's work. */
-    this.isPart = false;
+    /** Whether less than all of the run's work was asked for. */
+    this.isLess = false;
     /** Takes the offer to undo away. @type {(() => void) | null} */
     this.settled = null;
 
+    /** Whether the other files are still to come. */
+    this.isBeginning = computed(() => isBeginning(this.diff.value));
     this.viewed = computed(() => viewedOf(this.viewedText.value.value, this.diff.value?.files ?? []));
     this.places = computed(() => this.placesNow());
     this.risks = computed(() => Map.groupBy(this.diff.value?.risks ?? [], (risk) => risk.path));
     this.waiting = computed(() => this.comments.value.filter((comment) => comment.sent === null));
+  }
+
+  /** Whether the diff that is shown is less than all of the run's work. */
+  get isPart() {
+    return this.isLess || this.isBeginning.value;
+  }
+
+  /** What becomes of the files that are not there yet. */
+  get outlook() {
+    return this.loading.value ? "Reading the other files" : "The other files could not be read";
   }
 
   get text() {
@@ -97,21 +113,41 @@ export class Reviewing {
     const asked = ++this.asked;
     this.loading.value = true;
     try {
-      const query = new URLSearchParams({ whitespace, ...(since && { since }) });
-      const [run, diff] = await Promise.all([
-        call("GET", `/runs/${this.name}`),
-        call("GET", `/runs/${this.name}/diff?${query}`),
-      ]);
-      if (asked !== this.asked) return;
-      if (!this.run.value) this.restore(run);
-      this.isPart = since !== "" || whitespace === "ignore";
-      batch(() => this.take(run, diff));
-      this.findAgain();
+      await this.loadDiff({ whitespace, ...(since && { since }) });
     } catch (error) {
       if (asked === this.asked) this.problem.value = problemOf(error);
     } finally {
       if (asked === this.asked) this.loading.value = false;
     }
+  }
+
+  /** All of it; but of a long one, the beginning before. @param {Record<string, string>} query */
+  async loadDiff(query) {
+    const asked = this.asked;
+    // What is shown already stays until all of the other is there: nothing moves twice.
+    const early = this.diff.value ? query : { ...query, beginning: String(BEGINNING) };
+    const [run, first] = await Promise.all([call("GET", `/runs/${this.name}`), this.fetch(early)]);
+    if (asked !== this.asked) return;
+    // Under way before the beginning is drawn.
+    const whole = isBeginning(first) ? this.fetch(query) : null;
+    if (!this.run.value) this.restore(run);
+    this.isLess = "since" in query || query.whitespace === "ignore";
+    this.show(run, first);
+    if (!whole) return;
+    const diff = continued(first, await whole);
+    await prepared(diff);
+    if (asked === this.asked) this.show(this.run.value ?? run, diff);
+  }
+
+  /** @param {Record<string, string>} query @returns {Promise<Diff>} */
+  fetch(query) {
+    return call("GET", `/runs/${this.name}/diff?${new URLSearchParams(query)}`);
+  }
+
+  /** @param {Run} run @param {Diff} diff */
+  show(run, diff) {
+    batch(() => this.take(run, diff));
+    this.findAgain();
   }
 
   /** @param {Run} run @param {Diff} diff */
@@ -211,10 +247,16 @@ export class Reviewing {
     const found = new Map();
     for (const comment of this.comments.value) {
       const file = files.get(comment.path);
-      const lines = file ? this.lines(file, comment.side) : new Map();
-      found.set(comment.path, [...(found.get(comment.path) ?? NOTHING), placed(comment, lines)]);
+      found.set(comment.path, [...(found.get(comment.path) ?? NOTHING), this.place(comment, file)]);
     }
     return found;
+  }
+
+  /** @param {Comment} comment @param {FileChange | undefined} file @returns {Placed} */
+  place(comment, file) {
+    // As long as its file may still come, nobody knows better.
+    if (!file && this.isBeginning.value) return { comment, line: comment.end, state: "here" };
+    return placed(comment, file ? this.lines(file, comment.side) : new Map());
   }
 
   /** @param {FileChange} file @param {Side} side */
@@ -294,6 +336,28 @@ export class Reviewing {
   /** @param {FileChange} file */
   placesIn(file) {
     return this.places.value.get(file.path) ?? NOTHING;
+  }
+}
+
+/** @param {Diff | null} diff */
+function isBeginning(diff) {
+  return diff !== null && diff.files.length < diff.stat.files;
+}
+
+/** With the very files that are shown already, so that all that is known of their lines stays. @param {Diff} first @param {Diff} diff @returns {Diff} */
+function continued(first, diff) {
+  if (first.old !== diff.old || first.new !== diff.new) return diff;
+  return { ...diff, files: [...first.files, ...diff.files.slice(first.files.length)] };
+}
+
+/** Its lines are made a few at a time: whoever scrolls through the beginning meanwhile is not held up. @param {Diff} diff */
+async function prepared({ files }) {
+  let until = performance.now() + SLICE;
+  for (const file of files) {
+    blocksOf(file);
+    if (performance.now() < until) continue;
+    await new Promise((go) => setTimeout(go));
+    until = performance.now() + SLICE;
   }
 }
 

@@ -79,9 +79,14 @@ function reasons(risks) {
   return [...new Set(risks.map((risk) => plain(risk.reason)))].join("; ");
 }
 
+/** @type {FileChange[]} */
+const NO_FILES = [];
+
 /** @param {{model: Reviewing, filter: string, onFilter: (text: string) => void, onGo: (file: FileChange) => void}} props */
 export function Tree({ model, filter, onFilter, onGo }) {
-  const files = model.diff.value?.files ?? [];
+  // What deserves a look comes first, and so the list begins with what is known last.
+  const isComplete = !model.isBeginning.value;
+  const files = (isComplete && model.diff.value?.files) || NO_FILES;
   const words = filter.trim().toLowerCase();
   const rows = useMemo(() => {
     const wanted = files.filter((file) => file.path.toLowerCase().includes(words));
@@ -104,10 +109,10 @@ export function Tree({ model, filter, onFilter, onGo }) {
     <div class="tree-head">
       <input type="search" class="filter" placeholder="Filter files" aria-label="Filter files" value=${filter} onKeyDown=${pressed}
         onInput=${(/** @type {Event} */ event) => onFilter(/** @type {HTMLInputElement} */ (event.target).value)} />
-      <span class="faint">${viewed.size}/${files.length} viewed</span>
+      ${isComplete && html`<span class="faint">${viewed.size}/${files.length} viewed</span>`}
     </div>
     <div class="tree-rows" tabindex="-1" ref=${view.scroller}>
-      ${!rows.length && html`<p class="faint none">No file of that name.</p>`}
+      ${!rows.length && html`<p class="faint none">${isComplete ? "No file of that name." : model.outlook}</p>`}
       <div style=${{ height: `${view.total}px` }}><div style=${{ transform: `translateY(${view.top(view.first)}px)` }}>
         ${rows.slice(view.first, view.last).map((row) => html`<${TreeEntry} row=${row} viewed=${"file" in row && viewed.has(row.file.path)}
           isCurrent=${"file" in row && row.file === current} isRisky=${"file" in row && model.risks.value.has(row.file.path)} onGo=${onGo} />`)}

@@ -27,9 +27,6 @@ export function Composer({ run, changed }) {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
       event.preventDefault();
       send();
-    } else if (event.key === "Escape") {
-      event.preventDefault();
-      /** @type {HTMLElement} */ (event.target).blur();
     }
   };
   return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); send(); }}>

@@ -3,11 +3,11 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { call, problemOf } from "../api.js";
 import { useKeys } from "../keys.js";
-import { asks, failed, go, isOver, toast } from "../store.js";
-import { Button, Confirm, Empty, html, Spinner, Trouble } from "../ui.js";
+import { asks, isOver } from "../store.js";
+import { Button, Empty, html, Spinner, Trouble } from "../ui.js";
 import { address } from "./actions.js";
 import { Answers } from "./answers.js";
-import { allowAlways, couldAllow, ruleFor } from "./policy.js";
+import { added, allowAlways, allowForAnHour, couldAllow, purposeOf, takeBack } from "./policy.js";
 import { reasonText } from "./reasons.js";
 import { Place, Rows } from "./rows.js";
 import { bytesText, clock, counted, oneLine, span, target } from "./text.js";
@@ -23,7 +23,6 @@ export function Network({ run }) {
   const { requests, problem, all } = useRequests(run);
   const [refusedOnly, setRefusedOnly] = useState(false);
   const [words, setWords] = useState("");
-  const [chosen, setChosen] = useState(/** @type {Request | null} */ (null));
   useKeys([{ key: "f", label: "Refused requests only", group: "Network", run: () => setRefusedOnly(!refusedOnly) }]);
   const filter = `${refusedOnly} ${words}`;
   const place = useMemo(() => new Place(), [filter, run.id]);
@@ -42,9 +41,8 @@ export function Network({ run }) {
     ${waiting.length > 0 && html`<${Waiting} asks=${waiting} />`}
     ${shown.length > 0 ? html`<${Rows} key=${filter} count=${shown.length} place=${place} label="Requests" kind="network"
         estimate=${() => ROW} keyOf=${(/** @type {number} */ index) => shown[index].number}
-        row=${(/** @type {number} */ index) => html`<${One} request=${shown[index]} allow=${setChosen} />`} />`
-      : html`<${Nothing} run=${run} any=${requests.length > 0} />`}
-    ${chosen && html`<${Always} request=${chosen} run=${run} close=${() => setChosen(null)} />`}`;
+        row=${(/** @type {number} */ index) => html`<${One} request=${shown[index]} run=${run} />`} />`
+      : html`<${Nothing} run=${run} any=${requests.length > 0} />`}`;
 }
 
 /**
@@ -111,12 +109,11 @@ function Waiting({ asks }) {
   </section>`;
 }
 
-/** @param {{request: Request, allow: (request: Request) => void}} props */
-function One({ request, allow }) {
+/** @param {{request: Request, run: any}} props */
+function One({ request, run }) {
   const { allowed, reason } = request;
   const why = reasonText(reason);
   const rule = request.rule ? `${oneLine(request.rule, 120)}${request.layer ? ` (${oneLine(request.layer, 40)})` : ""}` : "";
-  const open = !allowed && couldAllow(/** @type {any} */ (request));
   const took = request.seconds >= 1 ? `, ${span(request.seconds)}` : "";
   return html`<div class=${`request ${allowed ? "" : "request-refused"}`}>
     <time class="item-time">${clock(request.time)}</time>
@@ -124,38 +121,27 @@ function One({ request, allow }) {
     <span class="request-target mono" dir="ltr" title=${target(request)}>${target(request)}</span>
     <span class="request-why faint" title=${allowed ? rule : why}>${allowed ? rule : why}</span>
     <span class="request-size faint">${allowed && `↑${bytesText(request.sent)} ↓${bytesText(request.received)}${took}`}</span>
-    <span class="request-do">${open && html`<${Button} onClick=${() => allow(request)} label=${`Always allow ${target(request)}`}>Always allow<//>`}</span>
+    <span class="request-do">${!allowed && couldAllow(/** @type {any} */ (request)) && html`<${Allow} request=${request} run=${run} />`}</span>
   </div>`;
 }
 
-/** @param {{request: Request, run: any, close: () => void}} props */
-function Always({ request, run, close }) {
-  const yes = async () => {
-    try {
-      const done = await allowAlways(/** @type {any} */ (request), run.client);
-      if (!done) {
-        byHand(request, run);
-        return;
-      }
-      toast(`${request.host} is allowed from now on`, { kind: "done", detail: isOver(run) ? "" : "The agent has to try again." });
-    } catch (error) {
-      failed(error);
-    }
+/** One press for an hour, or for a rule in the policy; one more takes that back. @param {{request: any, run: any}} props */
+function Allow({ request, run }) {
+  const [busy, setBusy] = useState(false);
+  const purpose = purposeOf(run, request);
+  const isAdded = added.value.has(purpose);
+  const doing = (/** @type {() => Promise<unknown>} */ act) => async () => {
+    setBusy(true);
+    await act();
+    setBusy(false);
   };
-  return html`<${Confirm} title=${`Always allow ${oneLine(request.host, 80)}?`} action="Allow always" danger=${false} onYes=${yes} onClose=${close}
-    text=${html`<p>This rule goes into your policy${run.client && run.client !== "default" ? ` for the client ${run.client}` : ""}:</p>
-      <pre class="command">${ruleFor(/** @type {any} */ (request))}</pre>
-      <p>It holds for every run, those at work too. This request is over: the agent has to try again.</p>`} />`;
-}
-
-/**
- * @param {Request} request
- * @param {any} run
- */
-function byHand(request, run) {
-  const client = run.client && run.client !== "default" ? `?client=${encodeURIComponent(run.client)}` : "";
-  toast("The policy's list has to be changed by hand", { detail: `Add under domains: ${ruleFor(/** @type {any} */ (request))}`, seconds: 20 });
-  go(`/settings/policy${client}`);
+  const title = isAdded ? "Take the rule out of the policy again"
+    : `Add a rule for this host and port to ${run.client ? `the policy of ${run.client}` : "your policy"}, for all runs`;
+  const always = doing(() => (isAdded ? takeBack(purpose) : allowAlways(run, request)));
+  return html`${run.state === "running" && !isAdded && html`<${Button} disabled=${busy} onClick=${doing(() => allowForAnHour(run, request))}
+      title="Allow this host and port in this run, for an hour" label=${`Allow for an hour ${target(request)}`}>An hour<//>`}
+    <${Button} disabled=${busy} onClick=${always} title=${title} label=${`${isAdded ? "Undo allowing" : "Always allow"} ${target(request)}`}>
+    ${isAdded ? "Undo" : "Always"}<//>`;
 }
 
 /** @param {{run: any, any: boolean}} props */

@@ -1,54 +1,86 @@
 // @ts-check
-/** A rule for what was refused, put into the policy's text as a person would. */
+/** Allowing what was refused: in this run for an hour, or for good, which can be taken back. The server makes the rule. */
+import { signal } from "@preact/signals";
 import { call } from "../api.js";
+import { failed, isOver, toast } from "../store.js";
+import { address } from "./actions.js";
 
-/** @typedef {{host: string, port: number, scheme: string, reason: string}} Refused */
+/** @typedef {{number: number, host: string, port: number, scheme: string, reason: string}} Refused */
+/** @typedef {{rule: string, client: string}} Added */
 
 // Other reasons are somebody's will, or nothing that a rule could change.
 const BY_RULE = ["not-listed", "port", "method", "path", "ask-timeout", "ask-full", "ask-used", "ask-denied"];
-const USUAL = /** @type {Record<number, string>} */ ({ 443: "tls", 80: "http" });
-// The name is the agent's choice: nothing in it may mean anything in YAML.
-const HOST = /^[a-z0-9_-]+(\.[a-z0-9_-]+)+$/;
-const MOST_NAME = 253;
+const NAME = /^[a-z0-9_-]+(\.[a-z0-9_-]+)+$/;
+const WHILE = 10 * 60 * 1000;
+const HOUR = 3600;
+
+/** What was added here, by what it is for: it can be taken back for a while. */
+export const added = signal(/** @type {Map<string, Added>} */ (new Map()));
+/** Of each client's policy as this page last left it: what others wrote since is not ours to undo. @type {Map<string, string>} */
+const revisions = new Map();
 
 /** @param {Refused} refused */
 export function couldAllow({ host, port, reason }) {
-  return BY_RULE.includes(reason) && host.length <= MOST_NAME && HOST.test(host) && Number.isInteger(port);
+  return BY_RULE.includes(reason) && NAME.test(host) && Number.isInteger(port);
 }
 
-/** @param {Refused} refused */
-export function ruleFor({ host, port, scheme }) {
-  const protocol = (USUAL[port] ?? "raw") === scheme ? "" : `, protocol: ${scheme === "tls" || scheme === "http" ? scheme : "raw"}`;
-  return `{host: ${host}, ports: [${port}]${protocol}}`;
+/** All refusals that one rule is for. @param {any} run @param {Refused} refused */
+export const purposeOf = (run, { host, port, scheme }) => `${run.client} ${scheme} ${host}:${port}`;
+
+/** @param {string} purpose @param {Added} [one] */
+function note(purpose, one) {
+  const changed = new Map(added.value);
+  if (one) changed.set(purpose, one);
+  else changed.delete(purpose);
+  added.value = changed;
 }
 
-/**
- * The text with one more rule; null where its list is written in a way that we leave alone.
- * @param {string} text
- * @param {string} rule
- * @returns {string | null}
- */
-export function withRule(text, rule) {
-  const lines = text.split("\n");
-  const at = lines.findIndex((line) => /^["']?domains["']?\s*:/.test(line));
-  if (at < 0) return `${text}${text && !text.endsWith("\n") ? "\n" : ""}domains:\n  - ${rule}\n`;
-  if (!/^domains:\s*(#.*)?$/.test(lines[at])) return null;
-  const next = lines.slice(at + 1).find((line) => /^\s*[^\s#]/.test(line));
-  const indent = /^(\s*)- /.exec(next ?? "")?.[1] ?? "  ";
-  lines.splice(at + 1, 0, `${indent}- ${rule}`);
-  return lines.join("\n");
+/** In this run alone, which has to be at work. @param {any} run @param {Refused} refused */
+export async function allowForAnHour(run, refused) {
+  try {
+    const body = { verdict: "for", seconds: HOUR };
+    const { rule } = await call("POST", `${address(run)}/egress/${refused.number}/allow`, body);
+    const detail = "In this run only. The agent has to try again.";
+    toast(rule ? `${refused.host} is allowed for an hour` : `${refused.host} was allowed already`, { kind: "done", detail, seconds: 10 });
+  } catch (error) {
+    failed(error);
+  }
 }
 
-/**
- * For good, in the policy of the run's client. The server reads it before it takes it.
- * @param {Refused} refused
- * @param {string} client
- * @returns {Promise<{file: string, reloaded: string[]} | null>} null if the person has to write it
- */
-export async function allowAlways(refused, client) {
-  const whose = client && client !== "default" ? `?client=${encodeURIComponent(client)}` : "";
-  const { text, revision } = await call("GET", `/settings/policy${whose}`);
-  const changed = withRule(text, ruleFor(refused));
-  if (changed === null) return null;
-  return call("PUT", `/settings/policy${whose}`, { text: changed, revision });
+/** @param {any} run @param {Refused} refused */
+export async function allowAlways(run, refused) {
+  try {
+    const done = await call("POST", `${address(run)}/egress/${refused.number}/allow`, { verdict: "always" });
+    revisions.set(run.client, done.revision);
+    const told = { kind: /** @type {const} */ ("done"), detail: detailOf(run, done), seconds: 10 };
+    if (!done.added) return void toast(`${refused.host} was allowed already`, told);
+    const purpose = purposeOf(run, refused);
+    note(purpose, { rule: done.rule, client: run.client });
+    setTimeout(() => note(purpose), WHILE);
+    toast(`${refused.host} is allowed from now on`, { ...told, undo: () => takeBack(purpose) });
+  } catch (error) {
+    failed(error);
+  }
+}
+
+/** @param {any} run @param {{rule: string, unmoved: {run: string, cause: string}[]}} done */
+function detailOf(run, { rule, unmoved }) {
+  const whose = run.client ? `The policy of ${run.client}` : "Your policy";
+  const deaf = unmoved.map((each) => `${each.run} keeps what it had: ${each.cause}.`);
+  return [rule && `${whose} has ${rule}.`, !isOver(run) && "The agent has to try again.", ...deaf].filter(Boolean).join(" ");
+}
+
+/** @param {string} purpose */
+export async function takeBack(purpose) {
+  const one = added.value.get(purpose);
+  if (!one) return;
+  const whose = one.client ? `?client=${encodeURIComponent(one.client)}` : "";
+  try {
+    const done = await call("POST", `/settings/policy/withdraw${whose}`, { rule: one.rule, revision: revisions.get(one.client) });
+    revisions.set(one.client, done.revision);
+    toast("Taken back", { kind: "done", detail: `${one.rule} is no longer in the policy.` });
+  } catch (error) {
+    failed(error);
+  }
+  note(purpose);
 }

@@ -1,9 +1,9 @@
 // @ts-check
 // Agents: what is installed, and whether it can talk to its model.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { call } from "../api.js";
 import { useKeys } from "../keys.js";
-import { failed, toast } from "../store.js";
+import { connection, events, failed, toast } from "../store.js";
 import { Button, Code, Copy, html, Notice, Spinner, Trouble } from "../ui.js";
 import { useAsked } from "./asked.js";
 
@@ -14,7 +14,6 @@ import { useAsked } from "./asked.js";
  */
 
 const PATH = "/settings/agents";
-const TICK = 1000;
 
 export function Agents() {
   const { data, problem, busy, again, set } = useAsked(PATH);
@@ -23,12 +22,22 @@ export function Agents() {
   const [newest, setNewest] = useState(/** @type {Record<string, string | null> | null} */ (null));
   /** @type {Agent[]} */
   const agents = data?.items || [];
-  const atWork = agents.some((each) => each.installing !== null);
+  const latest = useRef({ agents, busy });
+  latest.current = { agents, busy };
   useEffect(() => {
-    if (!atWork || busy) return;
-    const timer = setTimeout(() => again(), TICK);
-    return () => clearTimeout(timer);
-  }, [atWork, busy, data]);
+    const told = (/** @type {Event} */ event) => {
+      const one = /** @type {CustomEvent<Agent>} */ (event).detail;
+      // An answer that is on its way may be older than this.
+      if (latest.current.busy || !latest.current.agents.length) return void again();
+      latest.current.agents = latest.current.agents.map((each) => (each.name === one.name ? one : each));
+      set({ items: latest.current.agents });
+    };
+    events.addEventListener("agent", told);
+    return () => events.removeEventListener("agent", told);
+  }, []);
+  // What was told while nobody listened.
+  const isLive = connection.value === "live";
+  useEffect(() => void (isLive && data && again()), [isLive]);
   const look = async () => {
     if (looking) return;
     setLooking(true);
@@ -43,8 +52,7 @@ export function Agents() {
   };
   const install = async (/** @type {Agent} */ agent) => {
     try {
-      const begun = await call("POST", `${PATH}/${agent.name}/install`, {});
-      set({ items: agents.map((each) => (each.name === begun.name ? begun : each)) });
+      await call("POST", `${PATH}/${agent.name}/install`, {});
       toast(`Installing ${agent.name}`, { detail: "it goes on if you leave this page", seconds: 4 });
     } catch (error) {
       failed(error);

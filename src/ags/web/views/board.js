@@ -120,6 +120,7 @@ export function Board({ query }) {
     { key: "x", label: "Stop the run", group: "Board", run: () => current && !isOver(current) && setStopping(current) },
     { key: "c", label: "Compare the attempts", group: "Board", run: () => current?.group && go(`/compare?group=${encodeURIComponent(current.group)}`) },
     { key: "w", label: "Only runs at work, or all", group: "Board", run: () => go(withQuery({ state: query.state === "at-work" ? "" : "at-work" }), { replace: true }) },
+    { key: "a", label: "Only runs that ask, or all", group: "Board", run: () => go(withQuery({ state: query.state === "asking" ? "" : "asking" }), { replace: true }) },
     { key: "g p", label: "Go to the projects", group: "Board", run: toProjects },
     { key: "Escape", label: "Clear search and filters", group: "Board", run: () => Object.keys(query).length && go("/") },
   ]);

@@ -6,7 +6,7 @@ import { AddProject, ProjectState } from "../board/projects.js";
 import { useKeys } from "../keys.js";
 import { Advanced, Reach } from "../new/advanced.js";
 import { bodyOf, empty, MANY, restored, useFacts } from "../new/form.js";
-import { draft, go, projects, runs, toast } from "../store.js";
+import { draft, go, loaded, projects, runs, toast } from "../store.js";
 import { Button, count, html, Notice, SelectField, TextField, Trouble } from "../ui.js";
 
 /** @typedef {import("../new/form.js").Form} Form */
@@ -18,7 +18,9 @@ const FOLDER = "/";
 
 /** @param {Filling} props */
 function ProjectField({ form, set }) {
-  const [adding, setAdding] = useState(projects.value.size === 0);
+  const [chosenToAdd, setAdding] = useState(/** @type {boolean | null} */ (null));
+  // Not before the board has told which there are.
+  const adding = chosenToAdd ?? (loaded.value && projects.value.size === 0);
   const known = [...projects.value.values()].toSorted((a, b) => a.name.localeCompare(b.name));
   const isFolder = form.project.startsWith(FOLDER);
   const project = projects.value.get(form.project);

@@ -2,6 +2,7 @@
 /** One run: what it does, its terminal, its requests, its files, its log, its ports. */
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { call, problemOf } from "../api.js";
+import { listed } from "../board/sift.js";
 import { useKeys } from "../keys.js";
 import { Activity } from "../run/activity.js";
 import { Composer, focusComposer } from "../run/composer.js";
@@ -75,7 +76,14 @@ function Shown({ run, row, feed, tab, changed }) {
     if (tab !== "activity") go(here("activity"));
     queueMicrotask(focusComposer); // it is drawn by then
   };
+  const hop = (/** @type {number} */ by) => {
+    const all = listed(runs.value.values());
+    const next = all[all.findIndex((each) => each.id === run.id) + by];
+    if (next) go(`/run/${next.name}${tab === "activity" ? "" : `/${tab}`}`);
+  };
   useKeys([
+    { key: "J", label: "Next run, as the board has them", group: "Run", run: () => hop(1) },
+    { key: "K", label: "Previous run", group: "Run", run: () => hop(-1) },
     { key: "[", label: "Tab to the left", group: "Run", run: () => step(-1) },
     { key: "]", label: "Tab to the right", group: "Run", run: () => step(1) },
   ]);

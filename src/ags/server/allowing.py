@@ -1,0 +1,112 @@
+"""What a run was refused is allowed: for good, by a rule in the policy, which can be taken back; or
+for a time, in this run.
+
+The name was chosen by whatever ran inside. The rule is made here, from the run's own log, and is
+the one that `ags allow --always` would have added, had somebody been asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from ags import clients
+from ags.egress import edit, layers, learn, trail
+from ags.egress.asks import DENIED, EXPIRED, FULL, USED
+from ags.egress.document import read_document
+from ags.egress.load import parse
+from ags.egress.policy import Policy, Rule, decide
+from ags.egress.trail import Record
+from ags.errors import AgsError, Missing, Unfit
+from ags.runs import Run
+from ags.server import settings
+from ags.server.state import State
+
+BATCH = 200
+"""Lines between two turns of others."""
+ASKED = (DENIED, EXPIRED, FULL, USED)
+INSIDE = ("method", "path")
+BY_HAND = "`ags policy show` tells where each rule comes from; the page's Settings has the file"
+
+
+async def line_of(log: Path, number: int) -> Record:
+    """A line of the log, by the number that `GET /runs/{run}/egress` gives it."""
+    for at, line in enumerate(trail.read(log), 1):
+        if at == number:
+            return line
+        if at % BATCH == 0:
+            await asyncio.sleep(0)
+    raise Missing("allow this", subject=number, cause="the run's log has no such line")
+
+
+def rule_for(state: State, run: Run, line: Record) -> Rule | None:
+    """The rule that this refusal lacks; None if the policy as it is now would let it go."""
+    policy = layers.layers(
+        run.agent,
+        user_file=layers.policy_file(state.environ, state.home),
+        run_file=None,
+        client_file=clients.policy_file(state.environ, state.home, run.order.client),
+        allow=run.order.allow,
+        environ=state.environ,
+        home=state.home,
+    )
+    if learn.refused(line) is None:
+        raise AgsError("allow this", cause="this line of the run's log is no refusal")
+    lesson = learn.learn(policy, (_asked(policy, line),))
+    for _, why in lesson.left:
+        raise AgsError("allow this", subject=line.get("host"), cause=why, hint=BY_HAND)
+    return lesson.rules[0] if lesson.rules else None
+
+
+def _asked(policy: Policy, line: Record) -> Record:
+    """As a person would be asked: for the port or, where a rule looks inside, for the request."""
+    reason = "not-listed" if line.get("reason") in ASKED else line.get("reason")
+    request = learn.refused(line)
+    if request is not None and decide(policy, request).reason in INSIDE:
+        return {**line, "reason": reason}
+    return {**line, "reason": reason, "method": None, "path": None}
+
+
+def added(
+    state: State, client: str, rules: tuple[Rule, ...], seen: str | None
+) -> tuple[dict[str, Any], bool]:
+    """The policy's file with these, and whether that is a change."""
+    file = settings.policy_file(state, client)
+    return settings.change(
+        state, client, lambda text: edit.with_entries(text, file, state.home, rules), seen
+    )
+
+
+def withdrawn(state: State, client: str, spelled: str, seen: str) -> tuple[dict[str, Any], bool]:
+    """Without this very rule. One that stands among others for the same port is left alone."""
+    rule = _read(spelled)
+    file = settings.policy_file(state, client)
+
+    def without(text: str) -> str:
+        alike = [each for each in _rules(text, file, state.home) if _is_alike(each, rule)]
+        if alike != [rule]:
+            cause = "the file has more rules for it" if rule in alike else "the file has it no more"
+            raise AgsError("take the rule back", subject=spelled, cause=cause, hint=BY_HAND)
+        return edit.without(text, file, state.home, (rule,))
+
+    return settings.change(state, client, without, seen)
+
+
+def _read(spelled: str) -> Rule:
+    try:
+        return edit.read_rule(spelled)
+    except AgsError as error:
+        subject = ascii(spelled)[:80]
+        raise Unfit("take the rule back", subject=subject, cause=error.cause) from error
+
+
+def _rules(text: str, file: Path, home: Path) -> tuple[Rule, ...]:
+    if read_document(text, file).value is None:
+        return ()
+    return tuple(rule for rule in parse(text, file, "user", home).allow if not rule.service)
+
+
+def _is_alike(one: Rule, other: Rule) -> bool:
+    """Whether `edit.without` would take the one for the other."""
+    return one.host == other.host and other.ports in (one.ports, (443, 80))

@@ -62,6 +62,20 @@ SHOWN = """() => new Promise((done) => {
   const look = () => requestAnimationFrame(isThere() ? painted : look);
   look();
 })"""
+# What comes after the first rows must not stall either.
+ALL = """async (lines) => {
+  const frame = () => new Promise((done) => requestAnimationFrame(done));
+  const count = () => Number(document.querySelector(".diff").dataset.rows);
+  const gaps = [];
+  let [last, before] = [await frame(), 0];
+  while (before <= lines) {
+    before = count();
+    const now = await frame();
+    gaps.push(now - last);
+    last = now;
+  }
+  return { all: performance.now(), gaps };
+}"""
 # From top to end in so many frames: with a long diff every row is another one with each of them.
 SCROLLED = """async (frames) => {
   const pane = document.querySelector(".diff");
@@ -88,7 +102,9 @@ class Seen:
     shown: float
     """Milliseconds from the navigation to the first rows."""
     answer: float
-    """Of which it waited for the server to tell the diff."""
+    """Of which it waited for the server to tell the diff, or its beginning."""
+    all: float
+    """Milliseconds from the navigation to all rows."""
     gaps: tuple[float, ...]
     """Milliseconds between one frame and the next."""
     empty: int
@@ -110,6 +126,7 @@ def told(found: list[Seen] | Missing, what: str) -> Iterator[Row]:
         return
     yield Row("diff", "first rows", _series(each.shown for each in found), mark=soon, note=what)
     yield Row("diff", "of which the server's answer", _series(each.answer for each in found))
+    yield Row("diff", "all rows", _series(each.all for each in found))
     worst = _series(max(each.gaps) for each in found)
     load = f"load of the machine {os.getloadavg()[0]:.1f}, of {os.cpu_count()} cores"
     yield Row("diff", "longest frame while scrolling", worst, mark=smooth, note=load)
@@ -131,8 +148,9 @@ def seen(files: int, rounds: int) -> list[Seen] | Missing:
         make_run(shop, files)
         token = (Path(shop.environ["AGS_HOME"]) / "server" / "token").read_text().strip()
         with browsing(chromium) as browser:
-            look_at(browser, address, token)  # does not count: the server reads what it needs
-            return [look_at(browser, address, token) for _ in range(rounds)]
+            # The first does not count: the server reads what it needs.
+            found = [look_at(browser, address, token, files) for _ in range(rounds + 1)]
+            return found[1:]
 
 
 def browser_program() -> str | Missing:
@@ -156,7 +174,7 @@ def browsing(program: str) -> Iterator[Browser]:
             browser.close()
 
 
-def look_at(browser: Browser, address: str, token: str) -> Seen:
+def look_at(browser: Browser, address: str, token: str, files: int) -> Seen:
     """Log in, open the review, and scroll through all of it."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     try:
@@ -165,9 +183,10 @@ def look_at(browser: Browser, address: str, token: str) -> Seen:
         page.add_init_script(f"localStorage.setItem('ags.token', '{token}')")
         page.goto(f"{address}/run/{NAME}/review", wait_until="commit")
         shown: dict[str, float] = page.evaluate(SHOWN)
+        came: dict[str, Any] = page.evaluate(ALL, files * LINES)
         scrolled: dict[str, Any] = _scrolled(page)
-        gaps = tuple(scrolled["gaps"])
-        return Seen(shown["shown"], shown["answer"], gaps, scrolled["empty"])
+        gaps = (*came["gaps"], *scrolled["gaps"])
+        return Seen(shown["shown"], shown["answer"], came["all"], gaps, scrolled["empty"])
     finally:
         context.close()
 

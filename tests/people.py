@@ -56,7 +56,7 @@ class Person:
         cwd: str | Path | None = None,
         env: Mapping[str, str] | None = None,
         input: str | None = None,
-        timeout: float = 60,
+        timeout: float = 300,
     ) -> subprocess.CompletedProcess[str]:
         with self.start(argv, cwd, env) as process:
             try:
@@ -76,7 +76,7 @@ class Person:
     ) -> subprocess.CompletedProcess[str]:
         """`bin/ags` with time enough to set itself up."""
         program = (checkout or self.checkout) / "bin" / "ags"
-        return self.run_as([program, *arguments], cwd, env, timeout=300)
+        return self.run_as([program, *arguments], cwd, env, timeout=600)
 
     def copy_checkout(self, target: Path) -> Path:
         """The working tree as it is, without what git ignores, owned by this person."""

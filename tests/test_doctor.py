@@ -304,7 +304,7 @@ def test_without_root_the_repair_is_told_as_commands_that_do_the_same(tmp_path: 
     sudo.chmod(0o755)
     commands = caught.value.hint.split("\n", 1)[1]
     environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    subprocess.run(("sh", "-ec", commands), env=environ, check=True, timeout=30)
+    subprocess.run(("sh", "-ec", commands), env=environ, check=True, timeout=120)
 
     def neutral(root: Path) -> dict[str, str]:
         return {name: text.replace(str(root), "") for name, text in contents(root).items()}
@@ -353,7 +353,7 @@ class Person:
     def call(self, *arguments: str, behind: tuple[str, ...] = ()) -> Finished:
         argv = (*behind, sys.executable, "-m", "ags.cli.main", *arguments)
         finished = subprocess.run(
-            argv, env=self.environ, capture_output=True, text=True, timeout=120, check=False
+            argv, env=self.environ, capture_output=True, text=True, timeout=300, check=False
         )
         assert CANARY not in finished.stdout + finished.stderr
         return finished

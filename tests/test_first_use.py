@@ -165,7 +165,7 @@ def test_of_two_first_calls_at_once_one_sets_up_and_the_other_waits(
     # Settings that would send packages elsewhere, or stop pip, are not ours to follow.
     env = {"PIP_TARGET": str(tmp_path / "astray"), "PIP_USER": "1", "PIP_NO_BINARY": ":all:"}
     calls = [newcomer.start([checkout / "bin" / "ags", "--version"], env=env) for _ in range(2)]
-    outputs = [call.communicate(timeout=300) for call in calls]
+    outputs = [call.communicate(timeout=600) for call in calls]
     assert [call.returncode for call in calls] == [0, 0], outputs
     assert [out for out, _ in outputs] == [VERSION, VERSION]
     assert sorted("installing" in err for _, err in outputs) == [False, True]
@@ -178,9 +178,9 @@ def first_call_with_pip_at_work(person: Person, checkout: Path) -> Iterator[subp
     """Its index takes connections and never says a word, until the context ends."""
     with socket.create_server(("127.0.0.1", 0)) as index:
         url = "http://{}:{}/".format(*index.getsockname())
-        env = {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": url, "PIP_RETRIES": "0", "PIP_TIMEOUT": "100"}
+        env = {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": url, "PIP_RETRIES": "0", "PIP_TIMEOUT": "600"}
         call = person.start([checkout / "bin" / "ags", "--version"], env=env)
-        index.settimeout(60)
+        index.settimeout(300)
         with index.accept()[0]:
             yield call
 
@@ -199,7 +199,7 @@ def healed(newcomer: Person, world: Path) -> tuple[Path, subprocess.CompletedPro
         assert "waiting" in said
         assert (checkout / ".venv" / "run.new").stat() == half_made
     first.communicate()
-    out, err = second.communicate(timeout=300)
+    out, err = second.communicate(timeout=600)
     return checkout, subprocess.CompletedProcess(second.args, second.returncode, out, said + err)
 
 
@@ -218,7 +218,7 @@ def test_a_set_up_that_is_told_to_end_takes_its_children_along(
     checkout = newcomer.copy_checkout(world / f"ended-by-{number.name}")
     with first_call_with_pip_at_work(newcomer, checkout) as call:
         call.send_signal(number)
-        _, err = call.communicate(timeout=30)
+        _, err = call.communicate(timeout=120)
         assert call.returncode == 128 + number
         assert "Traceback" not in err
         with pytest.raises(ProcessLookupError):
@@ -302,7 +302,7 @@ def with_tmpfs(person: Person, options: str, target: Path, *argv: str | Path) ->
     root = ["--map-root-user"] if os.geteuid() else []
     script = 'mount -t tmpfs -o "$1" tmpfs "$2" && shift 2 && exec "$@"'
     words = ["/bin/sh", "-c", script, "sh", options, target, *argv]
-    done = person.run_as(["unshare", "--mount", *root, *words], timeout=120)
+    done = person.run_as(["unshare", "--mount", *root, *words], timeout=300)
     assert (done.returncode, done.stdout) == (1, "")
     return done.stderr
 

@@ -14,7 +14,7 @@ import pytest
 from ags import projects, runs
 from ags.engine import Engine
 from ags.errors import AgsError, Missing, Unfit
-from ags.projects import Project
+from ags.projects import Apart, Project
 from ags.runs import Order, Run
 from ags.workspace import git
 from ags.workspace.remote import Person, checked_url
@@ -230,7 +230,7 @@ def test_two_at_once_make_one_clone(engine: Engine, room: Room, site: Forge) -> 
     trusts(room, site)
     helper(room)
     both = [adding(room, site.url("shop.git")) for _ in range(2)]
-    told = {process.communicate(timeout=60)[0].strip() for process in both}
+    told = {process.communicate(timeout=120)[0].strip() for process in both}
     assert [process.returncode for process in both] == [0, 0]
     assert told == {each.id for each in projects.listed(engine.ags_home)}
     assert sum("info/refs" in path for _, path in site.asked) == 1
@@ -238,7 +238,7 @@ def test_two_at_once_make_one_clone(engine: Engine, room: Room, site: Forge) -> 
 
 def until(site: Forge) -> None:
     """The forge has been asked for objects, and does not answer."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not any(method == "POST" for method, _ in site.asked):
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -277,7 +277,7 @@ def test_one_that_is_called_off_leaves_nothing(engine: Engine, room: Room, site:
             await asyncio.sleep(0.02)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(task, 20)
+            await asyncio.wait_for(task, 60)
 
     go(scene())
     assert tree(engine) == []
@@ -316,6 +316,40 @@ def test_a_pull_brings_what_is_new(engine: Engine, room: Room) -> None:
     (room.folder / "moved").rename(room.origin.folder)
     go(projects.pull(engine, made.id))
     assert projects.get(engine.ags_home, made.id).error == ""
+
+
+def test_branches_that_went_apart_are_told_until_they_are_together(
+    engine: Engine, room: Room
+) -> None:
+    room.origin.git("branch", "old")
+    made = add(engine, room)
+    ours = commit_on(made, "main", room)
+    room.origin.commit("theirs")
+    room.origin.git("branch", "--delete", "old")
+    pulled = go(projects.pull(engine, made.id))
+    assert (pulled.diverged, pulled.gone) == (("main",), ("old",))
+    assert projects.get(engine.ags_home, made.id).apart == Apart(("main",), ("old",))
+
+    # The next one has nothing to fetch, and they are apart as before.
+    assert go(projects.pull(engine, made.id)) == pulled
+    assert projects.get(engine.ags_home, made.id).apart == Apart(("main",), ("old",))
+
+    repository = go(git.find(made.folder))
+    room.origin.git("fetch", "--quiet", str(made.folder), "main")
+    room.origin.git("reset", "--quiet", "--hard", ours)
+    go(git.run(repository, "update-ref", "-d", "refs/heads/old"))
+    assert not go(projects.pull(engine, made.id)).gone
+    assert projects.get(engine.ags_home, made.id).apart == Apart()
+
+
+def test_of_many_branches_that_went_apart_some_are_named(engine: Engine, room: Room) -> None:
+    names = [f"b{number:03}" for number in range(60)]
+    for name in names:
+        room.origin.git("branch", name)
+    made = add(engine, room)
+    room.origin.git("branch", "--quiet", "--delete", *names)
+    assert go(projects.pull(engine, made.id)).gone == tuple(names)
+    assert projects.get(engine.ags_home, made.id).apart == Apart((), tuple(names[:50]), 10)
 
 
 def test_branches_tell_whose_work_they_are(engine: Engine, room: Room) -> None:

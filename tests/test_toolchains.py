@@ -453,7 +453,7 @@ def rendered(step: MountStep, empty: Path) -> Sequence[str]:
 
 def printed(person: Person, found: Toolchains, script: str) -> list[str]:
     with shell(person, found, script) as process:
-        out, errors = process.communicate(timeout=60)
+        out, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     return out.split()
 
@@ -495,6 +495,6 @@ def test_cargo_runs_and_its_token_is_not_there_nor_one_saved_meanwhile(person: P
         person.write(".cargo/credentials", SECRET, 0o600)
         (person.home / ".cargo/credentials.toml").unlink()
         person.write(".cargo/credentials.toml", SECRET, 0o600)
-        out, _ = process.communicate("go\n", timeout=60)
+        out, _ = process.communicate("go\n", timeout=120)
     assert SECRET not in out and "echo ran" in out and out.endswith("refused\n")
     assert not cargo.with_name("new").exists()

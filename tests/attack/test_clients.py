@@ -104,7 +104,7 @@ class Office:
         word, folder = canary(client), str(self.projects[client])
         script = (
             f"echo {word} > work.txt; export W={word}; echo at work;"
-            f" sh -c 'sleep 60; : {word}' {word}"
+            f" sh -c 'sleep 600; : {word}' {word}"
         )
         given = ("--detach", "--agent", "shell", "--client", client, "--project", folder)
         said = self.desk.ags("start", *given, "--no-network", f"{client}-run", script)
@@ -138,7 +138,7 @@ def test_a_client_finds_its_own_history_and_nothing_of_another_that_is_at_work(
 
 def test_the_search_finds_files_names_and_processes_where_they_are_its_own(office: Office) -> None:
     word = canary("acme")
-    there = f"echo file {word} > /tmp/x; touch /tmp/{word}-name; W={word} sleep 20 &"
+    there = f"echo file {word} > /tmp/x; touch /tmp/{word}-name; W={word} sleep 600 &"
     own = office.run("acme", f"{there} {look('acme')}").splitlines()
     assert {f"file {word}", f"/tmp/{word}-name", f"W={word}"} <= set(own)
 

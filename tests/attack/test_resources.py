@@ -40,6 +40,7 @@ held = []
 for _ in range(int(sys.argv[1])):
     held.append(b'x' * 1048576)
     time.sleep(0.002)
+if len(held) > 100: time.sleep(15)  # more than it may: long enough to be noticed
 print('HELD ALL', flush=True)
 time.sleep(1)
 """
@@ -62,10 +63,11 @@ import os, sys, time
 made = 0
 for _ in range(int(sys.argv[1])):
     try:
-        if os.fork() == 0: time.sleep(4); os._exit(0)
+        if os.fork() == 0: time.sleep(60); os._exit(0)
     except OSError: break
     made += 1
-time.sleep(1)  # no limit of the kernel's for the host's uid 0 without cgroups: the watch ends it
+# No limit of the kernel's for the host's uid 0 without cgroups: the watch ends it.
+time.sleep(15 if made > 60 else 1)
 print(made, flush=True)
 """
 
@@ -101,21 +103,25 @@ def test_a_bombed_run_leaves_the_others_alone(box: Box) -> None:
 
 def test_processor_time_is_rationed(box: Box) -> None:
     """Judged by the kernel's own count of how often it held the run back, not by a clock."""
-    spin = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"
+    spin = "while :; do :; done"
 
-    async def throttled(limits: Limits) -> int:
+    async def throttled(limits: Limits, patience: float) -> int:
         null = os.open(os.devnull, os.O_RDWR)
         sandbox = await box.backend.launch(
-            box.plan("/bin/sh", "-c", spin + "; sleep 60", limits=limits), Streams(null, null, null)
+            box.plan("/bin/sh", "-c", spin, limits=limits), Streams(null, null, null)
         )
         await sandbox.release()
-        await asyncio.sleep(1.5)
-        count = sum(_throttled(line) for line in _cpu_folders(sandbox.init))
+        until = time.monotonic() + patience
+        while True:
+            await asyncio.sleep(0.1)
+            count = sum(_throttled(line) for line in _cpu_folders(sandbox.init))
+            if count or time.monotonic() > until:
+                break
         await sandbox.kill()
         return count
 
-    assert asyncio.run(throttled(Limits(cpus=0.1))) > 0
-    assert asyncio.run(throttled(Limits(cpus=64))) == 0
+    assert asyncio.run(throttled(Limits(cpus=0.05), 60)) > 0
+    assert asyncio.run(throttled(Limits(cpus=64), 1.5)) == 0
 
 
 def _cpu_folders(pid: int) -> Iterator[Path]:
@@ -173,8 +179,9 @@ def small_disk(box: Box) -> Iterator[Box]:
 
 def test_a_disk_is_not_filled_to_the_brim(small_disk: Box) -> None:
     box, limits = small_disk, Limits(disk_free=16 * MIB, memory_free=None)
-    slowly = (
-        "for i in $(seq 1 {}); do head -c 1M /dev/zero > f$i || exit 9; sleep 0.05; done; echo DONE"
+    slowly = (  # and below the floor, long enough to be noticed
+        "for i in $(seq 1 {}); do head -c 1M /dev/zero > f$i || exit 9;"
+        " [ $i != 52 ] || sleep 15; done; echo DONE"
     )
     outcome = box.shell(slowly.format(80), limits=limits)
     assert "DONE" not in outcome.out
@@ -188,7 +195,7 @@ def test_a_disk_is_not_filled_to_the_brim(small_disk: Box) -> None:
 def test_inodes_are_not_used_up(small_disk: Box) -> None:
     box, limits = small_disk, Limits(disk_free=MIB, memory_free=None)
     make = "for i in $(seq 1 100); do : > $j-$i || { echo FULL; exit 9; }; done"
-    slowly = f"for j in $(seq 1 50); do {make}; sleep 0.1; done; sleep 2"
+    slowly = f"for j in $(seq 1 50); do {make}; [ $j != 39 ] || sleep 15; done; sleep 2"
     outcome = box.shell(slowly, limits=limits)
     assert "FULL" not in outcome.out
     assert outcome.ending.stopped_by is not None
@@ -198,7 +205,7 @@ def test_a_flood_of_output_is_the_readers_to_stop(box: Box) -> None:
     async def scene() -> None:
         null = os.open(os.devnull, os.O_RDWR)
         reading, writing = os.pipe()
-        plan = box.plan("yes", "flood", limits=Limits(timeout=30))
+        plan = box.plan("yes", "flood", limits=Limits(timeout=600))
         sandbox = await box.backend.launch(plan, Streams(null, writing, null))
         os.close(writing)
         await sandbox.release()
@@ -206,17 +213,15 @@ def test_a_flood_of_output_is_the_readers_to_stop(box: Box) -> None:
         while got < 8 * MIB:
             got += len(os.read(reading, 64 * KIB))
         os.close(reading)
-        assert (await asyncio.wait_for(sandbox.wait(), 10)).code in (1, 141)
+        assert (await asyncio.wait_for(sandbox.wait(), 60)).code in (1, 141)
 
     asyncio.run(scene())
 
 
 def test_a_run_without_end_is_ended(box: Box) -> None:
     script = "trap '' TERM INT; while :; do sleep 1; done"
-    began = time.monotonic()
     limits = Limits(timeout=0.5)
-    outcome = asyncio.run(asyncio.wait_for(_run(box, script, limits), 20))
-    assert outcome == 124 and time.monotonic() - began < 20
+    assert asyncio.run(asyncio.wait_for(_run(box, script, limits), 120)) == 124
 
 
 async def _run(box: Box, script: str, limits: Limits) -> int:
@@ -289,17 +294,20 @@ def test_a_run_that_took_over_its_first_process_is_ended_too(
 
     monkeypatch.setattr(plans, "build", open_to_attack)
 
-    async def scene() -> int:
+    async def scene(seconds: int) -> int:
         null = os.open(os.devnull, os.O_RDWR)
-        plan = box.plan("/usr/bin/python3", "-c", TAKE_OVER, limits=Limits(timeout=2))
+        plan = box.plan("/usr/bin/python3", "-c", TAKE_OVER, limits=Limits(timeout=seconds))
         sandbox = await box.backend.launch(plan, Streams(null, null, null))
         first = os.pidfd_open(sandbox.init)
         await sandbox.release()
         try:
-            return (await asyncio.wait_for(sandbox.wait(), 25)).code
+            return (await asyncio.wait_for(sandbox.wait(), 120)).code
         finally:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(first, signal.SIGKILL)
 
-    assert asyncio.run(scene()) == 124
+    for seconds in (2, 10, 50):  # a slow machine needs longer to be attacked
+        assert asyncio.run(scene(seconds)) == 124
+        if (box.workspace / "taken").exists():
+            break
     assert (box.workspace / "taken").exists(), "the attack did not get far enough to prove anything"

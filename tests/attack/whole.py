@@ -23,7 +23,7 @@ from tests.workspace.agent import done, project, sh
 from tests.workspace.scene import Scene, scene_for
 
 MUTATED = Path(__file__).with_name("supervisor.py")
-PATIENCE = 30.0
+PATIENCE = 120.0
 NAMED = "git config user.name Pat; git config user.email pat@example.org"
 
 

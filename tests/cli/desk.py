@@ -172,7 +172,7 @@ def on_terminal(
     ) as process:
         os.close(slave)
         try:
-            shown = _watch(master, keys, time.monotonic() + 60)
+            shown = _watch(master, keys, time.monotonic() + 120)
         except BaseException:
             process.kill()
             raise

@@ -55,7 +55,7 @@ class AtWork:
         refused = policy.decide(self._policy, request)
         before = self._waiting()
         sent = asyncio.run_coroutine_threadsafe(self.asks.ask(request, refused), self._loop)
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while self._waiting() == before and not sent.done():
             assert time.monotonic() < until
             time.sleep(0.005)
@@ -65,7 +65,7 @@ class AtWork:
         return sum(each.waiting for each in self.asks.pending())
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
 
     def asked(self) -> list[tuple[str, str]]:
         """What the log has of asks."""

@@ -302,7 +302,7 @@ def test_the_person_is_asked_and_told_what_goes(desk: Desk) -> None:
 
 def test_a_client_with_a_run_at_work_is_not_removed(desk: Desk) -> None:
     furnished(desk, "acme")
-    folder, script = str(desk.project.folder), "echo at work; sleep 60"
+    folder, script = str(desk.project.folder), "echo at work; sleep 600"
     given = ("--detach", "--agent", "shell", "--client", "acme", "--project", folder)
     assert desk.ags("start", *given, "working", script).code == 0
     try:

@@ -120,11 +120,12 @@ def test_a_run_over_its_time_is_stopped(person: Person, workspace: Path) -> None
 
 
 def test_a_run_over_its_memory_is_stopped(person: Person, workspace: Path) -> None:
-    hungry = ("python3", "-c", "x = b'x' * (400 << 20); import time; time.sleep(2); print('had')")
-    stopped = person.ags("exec", "--memory", "100M", "--", *hungry, cwd=workspace)
+    script = "x = b'x' * (400 << 20); import sys, time; time.sleep(int(sys.argv[1])); print('had')"
+    hungry = ("python3", "-c", script)
+    stopped = person.ags("exec", "--memory", "100M", "--", *hungry, "30", cwd=workspace)
     assert stopped.returncode != 0 and "had" not in stopped.stdout
     assert "memory" in stopped.stderr.lower()
-    assert person.ags("exec", "--memory", "1G", "--", *hungry, cwd=workspace).stdout == "had\n"
+    assert person.ags("exec", "--memory", "1G", "--", *hungry, "1", cwd=workspace).stdout == "had\n"
 
 
 def test_limits_of_the_flags_come_before_those_of_the_settings(

@@ -63,6 +63,18 @@ def test_a_project_is_added_listed_pulled_and_removed(desk: Desk, shop: Checkout
     assert facts(desk) == []
 
 
+def test_a_pull_tells_which_branches_went_apart(desk: Desk, shop: Checkout) -> None:
+    shop.git("branch", "old")
+    desk.ags("project", "add", str(shop.folder))
+    shop.git("commit", "--quiet", "--amend", "--allow-empty", "-m", "rewritten")
+    shop.git("branch", "--delete", "--force", "old")
+    said = desk.ags("project", "pull", "shop")
+    assert said.code == 0 and said.out == "shop: nothing new\n"
+    assert "note: have commits of their own, and stay: main\n" in said.err
+    assert "note: are gone where they came from, and stay: old\n" in said.err
+    assert facts(desk)[0]["apart"] == {"diverged": ["main"], "gone": ["old"], "more": 0}
+
+
 def test_the_current_repository_is_linked_if_none_is_named(
     desk: Desk, shop: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -174,7 +174,7 @@ def test_following_ends_with_the_run_and_misses_nothing(desk: Desk) -> None:
         held.close()
 
     async def both() -> None:
-        await asyncio.wait_for(asyncio.gather(follow(held.run_dir, out), at_work()), 10)
+        await asyncio.wait_for(asyncio.gather(follow(held.run_dir, out), at_work()), 60)
 
     asyncio.run(both())
     assert out.getvalue().splitlines() == [*(f"line {number}" for number in range(5)), "100%"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tests.cli.desk import Desk
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 
 
 @contextlib.contextmanager

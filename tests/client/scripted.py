@@ -44,14 +44,14 @@ def scripted(
 ) -> Iterator[Scripted]:
     """With `last`, the last answer is given again and again; else nobody listens any more."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.settimeout(20)
+        listening.settimeout(60)
         made = Scripted(listening.getsockname()[1])
         serving = threading.Thread(
             target=_serve, args=(listening, made, list(answers), last, tls), daemon=True
         )
         serving.start()
         yield made
-    serving.join(0.1 if last else 20)
+    serving.join(0.1 if last else 60)
 
 
 def _serve(
@@ -66,7 +66,7 @@ def _serve(
         while at < len(answers):
             connection, _ = listening.accept()
             with contextlib.suppress(OSError), contextlib.ExitStack() as held:
-                connection.settimeout(20)
+                connection.settimeout(60)
                 held.callback(connection.close)
                 if tls is not None:
                     connection = held.enter_context(tls.wrap_socket(connection, server_side=True))

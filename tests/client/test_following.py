@@ -28,7 +28,7 @@ def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def seqs(server: Scripted, after: int = 0) -> list[int]:
-    events = Client(server.url, TOKEN).events("fix-login", after, patience=5)
+    events = Client(server.url, TOKEN).events("fix-login", after, patience=60)
     return [event["seq"] for event in events]
 
 
@@ -160,7 +160,7 @@ def test_the_board_tells_what_changes_and_goes_on_where_it_was() -> None:
     first = stream(*told(("l.0", "snapshot", '{"runs": []}'), ("l.1", "run", '{"id": "a"}')))
     second = stream(*told(("l.2", "gone", '{"id": "a"}')))
     with scripted(first, second) as server:
-        board = Client(server.url, TOKEN).board(patience=5)
+        board = Client(server.url, TOKEN).board(patience=60)
         found = [next(board) for _ in range(3)]
         del board
     assert [each["event"] for each in found] == ["snapshot", "run", "gone"]

@@ -29,7 +29,7 @@ def endlessly(first: bytes, piece: bytes) -> Answers:
 def failing(answer: Answers | bytes) -> AgsError:
     """And whatever it is, the token is nowhere in what a person or a log would see of it."""
     with scripted(answer) as server, pytest.raises(AgsError) as found:
-        Client(server.url, TOKEN, timeout=10).health()
+        Client(server.url, TOKEN, timeout=60).health()
     told = "".join(traceback.format_exception(found.value))
     assert TOKEN not in f"{told} {found.value!r} {vars(found.value)}"
     return found.value

@@ -20,7 +20,7 @@ from ags.control.hub import Hub
 from ags.control.server import Control, Viewing
 from ags.control.wire import Ended, Size
 
-DEADLINE = 30.0
+DEADLINE = 120.0
 SMALL, LARGE = Size(24, 80), Size(40, 120)
 ENVIRONMENT = {**proc.MINIMAL_ENVIRONMENT, "TERM": "xterm", "PS1": "in> ", "HISTFILE": "/dev/null"}
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -95,8 +94,7 @@ def test_a_full_screen_program_draws_itself_for_who_comes_later(tmp_path: Path) 
                 await me.look(rb"\x1b\[\?1049h")  # their terminal was never told
                 await me.look(rb"drawn at 23x80(.|\r|\n)*24")
             async with looker(tmp_path, LARGE) as me:
-                await me.quiet(0.5)
-                assert b"39x120" in me.shown and b"40" in me.shown.partition(b"39x120")[2]
+                await me.look(rb"39x120(.|\r|\n)*40")
 
     play(scene())
 
@@ -159,7 +157,7 @@ def test_the_size_follows_who_last_came_resized_or_typed(tmp_path: Path) -> None
 
 def test_a_question_to_the_terminal_is_answered_once(tmp_path: Path) -> None:
     async def scene() -> None:
-        script = "stty raw -echo; printf 'ready\\n'; dd bs=1 count=7 2>/dev/null | od -c; sleep 60"
+        script = "stty raw -echo; printf 'ready\\n'; dd bs=1 count=7 2>/dev/null | od -c; sleep 600"
         async with (
             stage(tmp_path, ("/usr/bin/bash", "-c", script)),
             looker(tmp_path) as one,
@@ -235,9 +233,7 @@ def test_a_stuck_viewer_does_not_hold_up_the_end(tmp_path: Path) -> None:
             with Raw(tmp_path) as stuck:
                 await stuck.send(b'{"do": "attach"}\ni\0\0\0\1\n')
                 assert await on.child.wait() == 0
-                before = time.monotonic()
                 await on.hub.finish(Ended(0))
-                assert time.monotonic() - before < 6
                 assert await stuck.closed()
 
     play(scene())
@@ -249,13 +245,10 @@ def test_what_waits_for_a_stuck_viewer_is_bounded(tmp_path: Path) -> None:
             with Raw(tmp_path) as stuck:
                 await stuck.send(b'{"do": "attach"}\n')
                 await until(lambda: on.logged > 100 * MIB, "all is out")
-                received = 0
-                stuck.socket.settimeout(1)
-                try:
-                    while data := await asyncio.to_thread(stuck.socket.recv, MIB):
-                        received += len(data)
-                except TimeoutError:
-                    pass
+                received, data = 0, b""
+                while not data.rstrip(b"\0").endswith(b"over\r\n"):
+                    data = data[-100:] + (more := await asyncio.to_thread(stuck.socket.recv, MIB))
+                    received += len(more)
                 assert MOST_WAITING < received < 4 * MOST_WAITING
 
     play(scene())

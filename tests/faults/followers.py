@@ -29,7 +29,7 @@ class Follower:
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
-    def ended(self, patience: float = 60.0) -> None:
+    def ended(self, patience: float = 120.0) -> None:
         self._thread.join(patience)
         assert not self._thread.is_alive(), f"{self._path} has not ended"
 

@@ -57,8 +57,9 @@ class Faulty(Supervisor):
         (self.run_dir / "hanging").touch()
         time.sleep(600)
 
-    def be_impatient(self) -> None:
-        process.GRACE = 2.0
+    def wait_for(self, seconds: float) -> None:
+        """Before it loses its patience with an agent that was asked to end."""
+        process.GRACE = seconds
 
     def lose_stop(self) -> None:
         """As if it had come while the sandbox was started, and its cancellation was lost."""
@@ -97,7 +98,8 @@ ACTIONS: dict[str, Callable[[Faulty], None]] = {
     "clock-back": lambda supervisor: supervisor.shift_clock(-YEAR),
     "clock-forward": lambda supervisor: supervisor.shift_clock(YEAR),
     "stop": stop,
-    "impatient": Faulty.be_impatient,
+    "impatient": lambda supervisor: supervisor.wait_for(2.0),
+    "patient": lambda supervisor: supervisor.wait_for(600.0),
     "lost-stop": Faulty.lose_stop,
     "stop-now": lambda supervisor: stop(supervisor, at_once=True),
 }

@@ -21,7 +21,7 @@ def test_a_clock_that_jumps_by_a_year(workshop: Workshop, point: str, action: st
     assert (run.state, run.notes, workshop.files(run)) == ("done", (), CHANGED)
     assert run.ended is not None
     jump = abs(run.ended.wall - time.time())
-    assert YEAR - 60 < jump < YEAR + 60  # so the clock did jump
+    assert YEAR - 3600 < jump < YEAR + 3600  # so the clock did jump
     assert 0 <= runs.duration(run, runs.now()) <= took
     seqs = [event.seq for event in workshop.events(run)]
     assert seqs == list(range(1, len(seqs) + 1))

@@ -121,7 +121,7 @@ def test_a_supervisor_that_hangs_can_be_killed(workshop: Workshop) -> None:
 def test_the_command_line_tells_of_an_interrupted_run(workshop: Workshop) -> None:
     run = workshop.start(at="released", action="kill")
     workshop.untended(run)
-    told, noted = workshop.cli("list").communicate(timeout=60)
+    told, noted = workshop.cli("list").communicate(timeout=120)
     assert run.name in told
     assert "interrupted" in told
     assert "was interrupted" in noted

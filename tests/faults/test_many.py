@@ -12,7 +12,7 @@ def test_twenty_runs_on_one_repository(workshop: Workshop) -> None:
     own = workshop.own()
     begun = [workshop.start(f"run-{number}", goal(number)) for number in range(COUNT)]
     for number, run in enumerate(begun):
-        check_done(workshop, workshop.ended(run, patience=120), number)
+        check_done(workshop, workshop.ended(run, patience=300), number)
     assert len(workshop.engine().listing().runs) == COUNT
     assert workshop.own() == own
     workshop.check_sound()

@@ -56,12 +56,14 @@ def test_killed_right_after_the_start(workshop: Workshop) -> None:
 
 
 def test_killed_while_it_shows_the_run(workshop: Workshop) -> None:
-    with workshop.cli("start", "--agent", "shell", "try", f"echo shown; {SLOW}") as shown:
+    held = f"echo shown; until [ -e go ]; do sleep 0.05; done; rm go; {WORK}"
+    with workshop.cli("start", "--agent", "shell", "try", held) as shown:
         assert shown.stdout is not None
         wait_for("it shows the run", lambda: "shown" in str(shown.stdout.readline()))  # type: ignore[union-attr]
         shown.kill()
     run = workshop.engine().find("try")
-    assert not run.is_final
+    assert not run.is_final and run.workspace is not None
+    (run.workspace / "go").touch()
     run = workshop.ended(run)
     assert (run.state, run.notes, workshop.files(run)) == ("done", (), CHANGED)
 

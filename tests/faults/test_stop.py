@@ -18,7 +18,7 @@ from tests.faults.workshop import CHANGED, WORK, Workshop, wait_for
 
 WORKED = ("collecting", "collected", "ending")
 """By then the agent is through, and at the last two there is nothing left to stop."""
-STUBBORN = f"trap '' TERM HUP; {WORK}; while true; do sleep 1; done"
+STUBBORN = f"trap 'echo asked' TERM HUP; {WORK}; while true; do sleep 1; done"
 
 
 @pytest.mark.parametrize("action", ["stop", "stop-now"])
@@ -84,19 +84,18 @@ def test_a_stop_keeps_what_the_agent_did(workshop: Workshop) -> None:
 
 
 def test_a_stop_at_once_of_an_agent_that_does_not_listen(workshop: Workshop) -> None:
-    run = workshop.start(goal=STUBBORN)
+    run = workshop.start(goal=STUBBORN, at="queued", action="patient")
     wait_for("it is at work", lambda: "said" in str(workshop.events(run)))
 
     async def twice() -> None:
         in_order = asyncio.create_task(workshop.engine().stop(run.name))
-        await asyncio.sleep(0.5)
+        while "asked" not in str(workshop.events(run)):
+            await asyncio.sleep(0.05)
         assert not in_order.done()
         await workshop.engine().stop(run.name, at_once=True)
         await in_order
 
-    before = time.monotonic()
-    workshop.does(twice())
-    assert time.monotonic() - before < 8  # well before an orderly stop loses its patience
+    workshop.does(asyncio.wait_for(twice(), 120))  # it would have had far more to end by itself
     stopped = workshop.load(run)
     assert (stopped.state, workshop.files(run)) == ("stopped", CHANGED)
     workshop.nothing_runs(run)
@@ -112,7 +111,7 @@ def test_to_ask_again_gives_a_stubborn_agent_no_more_time(workshop: Workshop) ->
                 await client.ask(workshop.run_dir(run), "stop")
             await asyncio.sleep(0.2)
 
-    workshop.does(asyncio.wait_for(ask_often(), 10))
+    workshop.does(asyncio.wait_for(ask_often(), 60))
     assert (workshop.load(run).state, workshop.files(run)) == ("stopped", CHANGED)
 
 

@@ -29,6 +29,12 @@ CHANGED = {"file": "one\nmore", "made": "made"}
 SOON = 60.0
 
 
+def cgroups(prefix: str) -> list[Path]:
+    """Not by `rglob`, which fails when one of somebody else's is removed meanwhile."""
+    found = os.walk("/sys/fs/cgroup")
+    return [Path(at, name) for at, names, _ in found for name in names if name.startswith(prefix)]
+
+
 def wait_for(what: str, ready: Callable[[], T], patience: float = SOON) -> T:
     until = time.monotonic() + patience
     while not (found := ready()):
@@ -163,7 +169,7 @@ class Workshop:
         return [pid for pid, told in said() if mark in told]
 
     def nothing_runs(self, run: Run | None = None) -> None:
-        wait_for("its processes end", lambda: not self.processes(run), 5.0)
+        wait_for("its processes end", lambda: not self.processes(run))
 
     def traces(self, run: Run) -> list[str]:
         """All that there is of a run, its branch aside."""
@@ -171,7 +177,7 @@ class Workshop:
             *self.ags_home.glob(f"*/{run.id}*"),
             *self.ags_home.glob(f"runs/.*{run.id}*"),
             *(path for path in self.ags_home.glob(f"*/{run.name}") if os.path.lexists(path)),
-            *Path("/sys/fs/cgroup").rglob(f"ags-{run.id}-*"),
+            *cgroups(f"ags-{run.id}-"),
             *(self.place / "tmp").glob("ags-*"),
         ]
         refs = self.project.ask("for-each-ref", "refs/ags").splitlines()

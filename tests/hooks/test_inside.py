@@ -50,7 +50,7 @@ def forwarded(
     path: Path, payload: bytes, agent: str = "claude", event: str = "PreToolUse"
 ) -> subprocess.CompletedProcess[bytes]:
     command = (PYTHON, "-I", "-S", forward.__file__, path, agent, event)
-    return subprocess.run(command, input=payload, capture_output=True, timeout=60, check=False)
+    return subprocess.run(command, input=payload, capture_output=True, timeout=120, check=False)
 
 
 def bash(command: str) -> bytes:
@@ -182,7 +182,7 @@ def node(folder: Path, source: bytes, socket: Path, script: str) -> list[str]:
     (folder / "hook.mjs").write_text(text)
     (folder / "try.mjs").write_text(script)
     done = subprocess.run(
-        (program, folder / "try.mjs"), capture_output=True, text=True, timeout=60, check=False
+        (program, folder / "try.mjs"), capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-DEADLINE = 60.0
+DEADLINE = 120.0
 """Seconds for anything to come about: a bound for a machine that is busy, not a measure."""
 TURN = 0.05
 

@@ -87,7 +87,7 @@ def _prepared(server: Server) -> Server:
 
 
 def _wait_for(server: Server, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while "Server listening" not in server.log:
         if process.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"sshd did not start: {server.log}")

@@ -118,7 +118,7 @@ class There:
         answer, _ = self._ask(do="lookup", host=host, port=port)
         return [(family, address) for family, address in answer["found"]]
 
-    def connect(self, host: str, port: int, timeout: float = 5) -> socket.socket:
+    def connect(self, host: str, port: int, timeout: float = 60) -> socket.socket:
         family, address = self.lookup(host, port)[0]
         made = self.open(family)
         made.settimeout(timeout)
@@ -167,7 +167,7 @@ class Internet:
         self.folder.chmod(0o755)
         self.ca_file = self.folder / "ca.pem"
         self.ca_file.write_bytes(self.ca)
-        resolver = f"nameserver {NAMESERVER}\noptions timeout:2 attempts:1\n"
+        resolver = f"nameserver {NAMESERVER}\noptions timeout:20 attempts:1\n"
         (self.folder / "resolv.conf").write_text(resolver)
         (self.folder / "nsswitch.conf").write_text(
             "passwd: files\ngroup: files\nhosts: files dns\n"
@@ -325,7 +325,7 @@ class Internet:
         env: Mapping[str, str] | None = None,
         cwd: str | Path = "/",
         input: str | None = None,
-        timeout: float = 60,
+        timeout: float = 180,
         user: int | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """To its end, where the fence's outside half runs. `env` adds to a small environment."""

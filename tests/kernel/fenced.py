@@ -21,7 +21,7 @@ NUMBERS = syscalls.numbers(MACHINE)
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.syscall.restype = ctypes.c_long
 
-PATIENCE = 10
+PATIENCE = 180
 """Seconds a child may take."""
 AT_HOME = 0x20000 | 0x40000000 | 0x04000000 | 0x08000000
 """CLONE_NEWNS, CLONE_NEWNET, CLONE_NEWUTS, CLONE_NEWIPC."""
@@ -107,5 +107,5 @@ def behind_filter(argv: list[str], cwd: Path | None = None) -> subprocess.Comple
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=120,
     )

@@ -78,7 +78,7 @@ def test_a_run_that_takes_too_much_memory_is_ended_and_we_know_why() -> None:
     with group(Limits(memory=64 * MIB)) as made:
         assert made.reached() is None
         with inside(made, "kept = b'x' * (128 << 20); print('had it')") as process:
-            assert process.wait(20) == -signal.SIGKILL
+            assert process.wait(60) == -signal.SIGKILL
         sentence = "the memory limit of 64 MiB was reached (the kernel ended a process)"
         assert made.reached() == sentence
         made.kill()
@@ -91,7 +91,7 @@ def test_a_run_within_its_memory_is_left_alone() -> None:
     with group(Limits(memory=128 * MIB)) as made:
         with inside(made, "kept = b'x' * (32 << 20); print('had it')") as process:
             assert line(process) == "had it"
-            assert process.wait(20) == 0
+            assert process.wait(60) == 0
         assert made.reached() is None
 
 
@@ -104,7 +104,7 @@ for _ in range(128):
 print('had it')
 """
     with group(Limits(memory=64 * MIB)) as made, inside(made, code) as process:
-        assert process.wait(20) == -signal.SIGKILL
+        assert process.wait(60) == -signal.SIGKILL
 
 
 BOMB = """
@@ -128,7 +128,7 @@ def test_a_fork_bomb_stays_within_the_limit_and_kill_ends_it_all() -> None:
         assert made.reached() == "the limit of 20 processes and threads was reached"
         made.kill()
         assert members(made) == set()
-        assert process.wait(5) == -signal.SIGKILL
+        assert process.wait(60) == -signal.SIGKILL
 
 
 @needs_root
@@ -168,15 +168,15 @@ def test_after_kill_nothing_more_is_started_inside() -> None:
         assert made.reached() is None
 
 
-SPIN = "end = time.monotonic() + 0.5\nwhile time.monotonic() < end: pass"
+SPIN = "end = time.process_time() + 0.2\nwhile time.process_time() < end: pass"
 
 
 @needs_root
-@pytest.mark.parametrize(("cpus", "throttled"), [(0.2, True), (64, False)])
+@pytest.mark.parametrize(("cpus", "throttled"), [(0.05, True), (64, False)])
 def test_a_run_gets_no_more_cpu_than_its_share(cpus: float, throttled: bool) -> None:
     with group(Limits(cpus=cpus)) as made:
         with inside(made, SPIN) as process:
-            assert process.wait(20) == 0
+            assert process.wait(60) == 0
         assert stat(made, "cpu.stat", "nr_periods") > 0
         assert (stat(made, "cpu.stat", "nr_throttled") > 0) is throttled
 
@@ -246,43 +246,55 @@ def own_identity() -> str:
     return f"{os.getpid()}-{processes.start_time(os.getpid())}"
 
 
-@contextmanager
-def made_by_hand(name: str) -> Iterator[Path]:
-    """A cgroup where a sweep looks, whatever its name."""
+@pytest.fixture
+def own_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where a sweep looks, but for that of others: whoever starts a run sweeps the usual place."""
     place = next(place for place in here() if os.access(place.base, os.W_OK))
-    directory = place.base / name
+    directory = place.base / f"agstest-{os.getpid()}"
+    directory.mkdir()
+    monkeypatch.setattr(cgroup, "here", lambda: [replace(place, own=directory, top=directory)])
+    try:
+        yield directory
+    finally:
+        cgroup._remove(directory, 60)
+
+
+@contextmanager
+def made_by_hand(place: Path, name: str) -> Iterator[Path]:
+    """A cgroup where a sweep looks, whatever its name."""
+    directory = place / name
     directory.mkdir()
     try:
         yield directory
     finally:
         if directory.exists():
-            cgroup._kill([directory], 5)
-            cgroup._remove(directory, 5)
+            cgroup._kill([directory], 60)
+            cgroup._remove(directory, 60)
 
 
 @needs_root
 @pytest.mark.parametrize("everywhere", [False, True])
 def test_the_cgroup_of_a_dead_owner_is_swept_with_all_that_still_runs_in_it(
-    everywhere: bool,
+    own_place: Path, everywhere: bool
 ) -> None:
-    with made_by_hand(f"ags-some-run-{identity_of_the_dead()}") as directory:
+    with made_by_hand(own_place, f"ags-some-run-{identity_of_the_dead()}") as directory:
         leftover = Cgroup("cgroup", [directory], Limits())
         with inside(leftover, "time.sleep(60)") as process:
             assert directory in cgroup.sweep(everywhere=everywhere)
-            assert process.wait(5) == -signal.SIGKILL
+            assert process.wait(60) == -signal.SIGKILL
         assert not directory.exists()
 
 
 @needs_root
-def test_the_cgroup_of_a_live_owner_is_never_swept() -> None:
-    with made_by_hand(f"ags-some-run-{own_identity()}") as directory:
+def test_the_cgroup_of_a_live_owner_is_never_swept(own_place: Path) -> None:
+    with made_by_hand(own_place, f"ags-some-run-{own_identity()}") as directory:
         assert directory not in cgroup.sweep()
         assert directory.exists()
 
 
 @needs_root
-def test_a_reused_pid_is_a_dead_owner() -> None:
-    with made_by_hand(f"ags-some-run-{os.getpid()}-1") as directory:
+def test_a_reused_pid_is_a_dead_owner(own_place: Path) -> None:
+    with made_by_hand(own_place, f"ags-some-run-{os.getpid()}-1") as directory:
         assert directory in cgroup.sweep()
 
 
@@ -290,15 +302,17 @@ def test_a_reused_pid_is_a_dead_owner() -> None:
 @pytest.mark.parametrize(
     "name", ["ags", "agsx-r-{}", "ags-r-{}.service", "x-ags-r-{}", "ags-r-x-1"]
 )
-def test_what_is_not_named_by_us_is_never_swept(name: str) -> None:
-    with made_by_hand(name.format(identity_of_the_dead())) as directory:
+def test_what_is_not_named_by_us_is_never_swept(own_place: Path, name: str) -> None:
+    with made_by_hand(own_place, name.format(identity_of_the_dead())) as directory:
         assert directory not in cgroup.sweep()
         assert directory.exists()
 
 
 @needs_root
-def test_the_leaf_of_a_dead_supervisor_is_swept_only_when_nobody_is_in_it() -> None:
-    with made_by_hand(f"ags-{identity_of_the_dead()}") as directory:
+def test_the_leaf_of_a_dead_supervisor_is_swept_only_when_nobody_is_in_it(
+    own_place: Path,
+) -> None:
+    with made_by_hand(own_place, f"ags-{identity_of_the_dead()}") as directory:
         with inside(Cgroup("cgroup", [directory], Limits()), "time.sleep(60)") as process:
             assert directory not in cgroup.sweep()
             assert process.poll() is None
@@ -342,7 +356,7 @@ def place_for(version: int, controller: str | None) -> Iterator[Path]:
         yield directory
     finally:
         for each in (*(child for child in directory.iterdir() if child.is_dir()), directory):
-            cgroup._remove(each, 5)
+            cgroup._remove(each, 60)
 
 
 def become_ordinary() -> None:
@@ -444,4 +458,4 @@ def test_kill_reaches_everyone_in_a_cgroup_of_version_2() -> None:
             assert len(members(made)) == 101
             made.kill()
             assert members(made) == set()
-            assert process.wait(5) == -signal.SIGKILL
+            assert process.wait(60) == -signal.SIGKILL

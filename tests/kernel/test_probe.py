@@ -281,7 +281,7 @@ def try_behind(setting: str) -> list[str]:
         env={**os.environ, "PYTHONPATH": os.pathsep.join((SRC, *filter(None, sys.path)))},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=True,
     )
     return finished.stdout.strip().split("|")

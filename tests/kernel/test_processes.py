@@ -52,19 +52,29 @@ SLEEPER = "os.fork() == 0 and time.sleep(60)"
 
 def test_a_child_started_by_a_second_thread_is_a_child_of_the_process() -> None:
     code = f"""
+forked = threading.Event()
 def start():
     {SLEEPER}
+    forked.set()
     time.sleep(60)
 {SLEEPER}
 threading.Thread(target=start, daemon=True).start()
-time.sleep(0.2)
+forked.wait()
 """
     with python(code) as pid:
         assert len(processes.children(pid)) == 2
 
 
 def test_descendants_are_all_generations_parents_first() -> None:
-    with python(f"if os.fork() == 0:\n    {SLEEPER}\n    time.sleep(60)\ntime.sleep(0.2)") as pid:
+    code = f"""
+told, tell = os.pipe()
+if os.fork() == 0:
+    {SLEEPER}
+    os.write(tell, b"r")
+    time.sleep(60)
+os.read(told, 1)
+"""
+    with python(code) as pid:
         (child,) = processes.children(pid)
         (grandchild,) = processes.children(child)
         assert processes.descendants(pid) == [child, grandchild]
@@ -73,13 +83,16 @@ def test_descendants_are_all_generations_parents_first() -> None:
 
 def test_the_search_for_descendants_ends_when_there_are_more_than_asked_for() -> None:
     six_generations = """
+told, tell = os.pipe()
 for generation in range(6):
     if os.fork() != 0:
         break
     generation = 6
+if generation == 6:
+    os.write(tell, b"r")
 if generation > 0:
     time.sleep(60)
-time.sleep(0.3)
+os.read(told, 1)
 """
     with python(six_generations) as pid:
         assert len(processes.descendants(pid)) == 6
@@ -114,14 +127,16 @@ def test_touched_memory_is_resident_and_reserved_memory_is_not() -> None:
 
 def test_shared_memory_is_divided_among_those_who_share_it() -> None:
     code = """
+told, tell = os.pipe()
 kept = mmap.mmap(-1, 64 << 20)
 kept.write(b'x' * (64 << 20))
 for _ in range(3):
     if os.fork() == 0:
         kept.seek(0)
         for at in range(0, 64 << 20, 4096): kept[at]
+        os.write(tell, b"r")
         time.sleep(60)
-time.sleep(1)
+    os.read(told, 1)
 """
     with python(code) as pid:
         everyone = [pid, *processes.descendants(pid)]
@@ -149,13 +164,13 @@ def test_the_start_time_is_found_behind_any_program_name(tmp_path: Path) -> None
 
 
 def test_a_process_is_killed_only_while_it_is_the_one_meant() -> None:
-    process = subprocess.Popen(["sleep", "60"])
+    process = subprocess.Popen(["sleep", "600"])
     try:
         processes.kill(process.pid, only_if=lambda: False)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.2)
         processes.kill(process.pid, only_if=lambda: True)
-        assert process.wait(5) == -9
+        assert process.wait(60) == -9
     finally:
         process.kill()
         process.wait()

@@ -248,7 +248,7 @@ TOOLS: dict[str, tuple[str, str]] = {
     "java": ("java -version 2>&1 >/dev/null && echo started", "started"),
     "tmux": (
         "tmux -S ./socket -f /dev/null new-session -d 'echo inside >out'"
-        " && for i in 1 2 3 4 5 6 7 8 9; do test -s out && break; sleep 0.2; done; cat out",
+        " && for i in $(seq 300); do test -s out && break; sleep 0.2; done; cat out",
         "inside",
     ),
 }

@@ -31,7 +31,7 @@ def ask(
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(server.url + path, data, {"x-key": "abc"})
     try:
-        with urllib.request.urlopen(request, context=context, timeout=10) as answer:
+        with urllib.request.urlopen(request, context=context, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

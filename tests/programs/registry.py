@@ -106,7 +106,7 @@ def registry() -> Iterator[Registry]:
             made.log.append((path, self.headers.get("Authorization", "")))
             if made.stalls and made.stalls in path:
                 made.stalled.set()
-                made.over.wait(60)
+                made.over.wait(600)
             body, found = made.balls.get(path), made.document(path[1:])
             if body is None and found is not None:
                 body = json.dumps(found).encode()

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -98,13 +99,26 @@ def test_one_that_was_killed_leaves_nothing_that_counts(shop: Shop) -> None:
     shop.registry.stalls = ".tgz"
     argv, env = shop.command("update-agents", "claude")
     with subprocess.Popen(argv, env=env, stderr=subprocess.DEVNULL) as process:
-        assert shop.registry.stalled.wait(30)
+        assert shop.registry.stalled.wait(60)
         process.kill()
     assert shop.left() != [] and programs.current(shop.state, "claude") is None
     shop.registry.stalls = ""
-    threading.Timer(2, shop.registry.over.set).start()
+    released = threading.Thread(target=let_go, args=(shop,))
+    released.start()
     assert shop.install().new and shop.left() == []
-    assert any("waiting" in line for line in shop.told), "what it had started is at work still"
+    released.join()
+    assert waited(shop), "what it had started is at work still"
+
+
+def waited(shop: Shop) -> bool:
+    return any("waiting" in line for line in shop.told)
+
+
+def let_go(shop: Shop) -> None:
+    until = time.monotonic() + 60
+    while not waited(shop) and time.monotonic() < until:
+        time.sleep(0.02)
+    shop.registry.over.set()
 
 
 def test_a_full_disk_is_told_and_the_old_one_stays(shop: Shop) -> None:

@@ -85,8 +85,13 @@ class Stage:
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",
             "PYTHONPATH": str(ROOT / "src"),
-            self.maker.variable: self.maker.key,
+            **self.keys,
         }
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """What the person exports for their agent."""
+        return {self.maker.variable: self.maker.key}
 
     def ags(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -140,6 +145,26 @@ class Stage:
     def told(self, name: str = "try") -> str:
         """For a failed test."""
         return self.ags("logs", name).stdout + (self.run_dir(name) / "supervisor.log").read_text()
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedIn(Stage):
+    """With a subscription, and so without a key."""
+
+    @property
+    def keys(self) -> dict[str, str]:
+        return {}
+
+    def secrets(self) -> list[str]:
+        """Of all tokens that there ever were, what is in no stand-in."""
+        raise NotImplementedError
+
+    def check_tokens_stayed_outside(self) -> None:
+        """In no file of a run's, and in nothing that the model was sent but the header."""
+        own = [each for each in self.state.iterdir() if each.name not in ("agents", "logins")]
+        for secret in self.secrets():
+            assert holding(secret, self.project.folder, *own) == []
+            assert secret not in self.seen()
 
 
 def holding(text: str, *folders: Path) -> list[Path]:

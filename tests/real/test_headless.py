@@ -15,7 +15,7 @@ def play(stage: Stage) -> None:
         [
             (Think("Let me see."), Say("I write."), stage.write("new.txt", "hello\n")),
             stage.run("cat new.txt; env; echo ran > ran.txt"),
-            stage.run("curl -sS -m 20 https://elsewhere.example/x"),
+            stage.run("curl -sS -m 90 https://elsewhere.example/x"),
             stage.run("cat ~/.ssh/id_rsa"),
             Say("All done."),
         ]

@@ -16,7 +16,7 @@ AT_TERMINAL = ("claude", "codex", "gemini")
 READY = {"claude": r"^❯", "codex": r"^›", "gemini": r"Type your message"}
 """On the screen once it waits for the person's words."""
 LEAVE = {"claude": "/exit", "codex": "/quit", "gemini": "/quit"}
-SETTLED = 1.0
+SETTLED, LATE = 1.0, 15.0
 """Seconds: a screen is drawn before its keys are read."""
 
 
@@ -25,10 +25,18 @@ def say(at: Screen, words: str) -> None:
     for _ in range(5):
         time.sleep(SETTLED)
         at.type(words)
-        time.sleep(SETTLED)
-        if re.search(re.escape(words), at.visible()):
+        if is_shown(at, words):
             break
+    time.sleep(SETTLED)
     at.press("Enter")
+
+
+def is_shown(at: Screen, words: str) -> bool:
+    """In time: what is only late must not be typed once more."""
+    until = time.monotonic() + LATE
+    while not (found := words in at.visible()) and time.monotonic() < until:
+        time.sleep(0.1)
+    return found
 
 
 def talk(at: Screen, stage: Stage, words: str, answer: str) -> None:

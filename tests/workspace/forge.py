@@ -77,7 +77,7 @@ def _handler(*, locked: bool) -> type[BaseHTTPRequestHandler]:
             else:
                 made.asked.append((self.command, self.path))
                 if made.stall and self.command == "POST":
-                    made.stalled.wait(60)
+                    made.stalled.wait(300)
                 self._serve(made, body)
 
         do_POST = do_GET

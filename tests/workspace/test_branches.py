@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ags.workspace import branches
@@ -100,3 +102,62 @@ def test_a_failure_is_told_and_fails_nothing(scene: Scene, monkeypatch: pytest.M
     (note,) = brought(agent)
     assert "(the branch second, the branch side/one) were not brought back: broken" in note
     assert str(agent.private.git_dir) in note
+
+
+MANY = """commit=$(git commit-tree -p HEAD -m many "HEAD^{tree}")
+for n in $(seq COUNT); do echo "create refs/heads/many-$n $commit"; done | git update-ref --stdin
+"""
+
+
+@pytest.mark.parametrize(("packed", "most"), [(True, 3), (False, 4)])
+def test_with_too_many_it_is_told_how_many_were_left(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, packed: bool, most: int
+) -> None:
+    monkeypatch.setattr(branches, "MOST", most)
+    project(scene)
+    agent = Agent(scene)
+    agent.does(MANY.replace("COUNT", "5") + ("git pack-refs --all" if packed else ""))
+    *held, left = brought(agent)
+    assert len(held) == len(kept(scene)) == most
+    word = "2 further branches" if packed else "1 further branch"
+    assert left.startswith(f"{word} of the agent's (only {most} are looked at) were not brought")
+    assert str(agent.private.git_dir) in left
+    assert sh(scene, f"git -C {agent.private.git_dir} rev-parse many-5").strip() != ""
+
+
+def test_exactly_as_many_as_are_looked_at_are_all_held(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(branches, "MOST", 5)
+    project(scene)
+    agent = Agent(scene)
+    agent.does(MANY.replace("COUNT", "5"))
+    assert len(brought(agent)) == len(kept(scene)) == 5
+
+
+def test_branches_that_cannot_be_read_are_told_by_their_place(scene: Scene) -> None:
+    project(scene)
+    agent = Agent(scene)
+    deep = "/".join("d" * branches.DEEPEST)
+    agent.does(f"{ELSEWHERE}git branch {deep}/x second; rm -rf .git/packed-refs")
+    *_, left = brought(agent)
+    assert left.startswith(f"branches of the agent's in refs/heads/{deep[:-2]} were not brought")
+    assert kept(scene).keys() == {"agent--try/side/one", "agent--try/second"}
+
+
+def test_of_many_places_that_cannot_be_read_a_few_are_named(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(branches, "DEEPEST", 2)
+    project(scene)
+    agent = Agent(scene)
+    agent.does("cd .git/refs/heads; for n in $(seq 12); do mkdir d$n; done")
+    (left,) = brought(agent)
+    assert left.count("refs/heads/d") == branches.NAMED and "and 2 more were not" in left
+
+
+def test_a_list_of_branches_that_is_no_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "packed-refs").mkdir()
+    assert branches._refs(tmp_path).unread == ("packed-refs",)
+    (tmp_path / "packed-refs").rmdir()
+    assert branches._refs(tmp_path) == branches.Refs({}, ())

@@ -199,6 +199,27 @@ def test_files_are_read_in_batches_and_all_are_there(project: Checkout) -> None:
     assert made.stat().left_out == 0
 
 
+@pytest.mark.parametrize(
+    ("beginning", "here"), [(1, 1), (10, 2), (29, 3), (30, 4), (109, 11), (110, 12)]
+)
+def test_the_beginning_is_that_of_the_whole_and_counts_all(
+    project: Checkout, beginning: int, here: int
+) -> None:
+    """The second file is left out, so that it takes none of the lines."""
+    old = project.commit()
+    for n in range(12):
+        project.write(f"f{n:02}", f"{n}\n" * (500 if n == 1 else 10))
+    new, caps = project.commit(), Caps(file_lines=400)
+    whole = changed(project, old, new, caps)
+    made = go(diff(project.repository, old, new, caps, beginning=beginning))
+    assert made.files == whole.files[:here]
+    assert [file.path for file in (*made.files, *made.others)] == [f"f{n:02}" for n in range(12)]
+    assert made.stat().additions == whole.stat().additions
+    assert made.stat().kinds == whole.stat().kinds and made.stat().files == 12
+    told = made.to_json()["files"]
+    assert isinstance(told, list) and len(told) == here
+
+
 def test_a_list_too_long_to_hold_is_an_error_and_never_a_shorter_list(project: Checkout) -> None:
     old = project.commit()
     for n in range(20):

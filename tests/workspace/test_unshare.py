@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from ags.errors import AgsError
+from ags.workspace import unshare as module
 from ags.workspace.survey import survey
 from ags.workspace.tree import Found, Inode
 from ags.workspace.unshare import Unshared, refuse, unshare
@@ -135,18 +133,22 @@ def test_a_name_that_keeps_being_swapped_brings_nothing_else_into_the_workspace(
     assert {path.read_text() for path in files} == {"victim" * 10_000}
 
 
-def test_a_file_that_is_being_written_to_is_not_torn(scene: Scene) -> None:
-    victim = scene.shared("log", "line\n" * 4_000_000)
+def test_a_file_that_is_being_written_to_is_not_torn(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim = scene.shared("log", "line\n" * 400_000)
     shared = survey(scene.root).shared
-    script = "import sys\nf = open(sys.argv[1], 'ab', 0)\nwhile True: f.write(b'line\\n')\n"
-    with subprocess.Popen((sys.executable, "-I", "-c", script, victim)) as writer:
-        try:
-            while victim.stat().st_size == len("line\n") * 4_000_000:
-                time.sleep(0.01)
-            with pytest.raises(AgsError, match="being written to right now"):
-                unshare(scene.root, shared, scene.owner)
-        finally:
-            writer.kill()
+    copy = module._copy_content
+
+    def meanwhile(source: int, target: int, size: int) -> None:
+        copy(source, target, size)
+        with victim.open("ab") as file:
+            file.write(b"line\n")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_copy_content", meanwhile)
+        with pytest.raises(AgsError, match="being written to right now"):
+            unshare(scene.root, shared, scene.owner)
     assert (scene.root / "log").samefile(victim)
     assert scene.names() == {"log"}
     assert unshare(scene.root, shared, scene.owner).files == 1

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from ags.backends.base import Sandbox
-from ags.egress import policy, server
+from ags.egress import indexes, policy, server
 from ags.egress.asks import Asks
 from ags.egress.model import Decision
 from ags.egress.pool import Pool
@@ -19,6 +19,7 @@ from ags.egress.server import Server
 from ags.kernel import netns
 from ags.kernel.netns import Helper, Opened, Wanted
 from ags.network import Network
+from ags.supervisor import fencing
 
 Patch = pytest.MonkeyPatch
 ALLOWED = "api.example"
@@ -96,6 +97,14 @@ def with_nobody_to_answer(patch: Patch) -> None:
     patch.setitem(defaults, "patience", 1.0)
 
 
+def with_patience_for_indexes(patch: Patch) -> None:
+    """However slow the machine is, what they have to say is waited for."""
+    patch.setattr(fencing, "PATIENCE", 60.0)
+    patch.setattr(indexes, "PAGE_TIMEOUT", 60.0)
+    patch.setattr(indexes.learn, "__defaults__", (60.0,))
+
+
+INDEXES_WAITED_FOR = "indexes are waited for"
 LATER_HELPERS_KILLED = "later helpers are killed"
 NOBODY_ANSWERS = "nobody answers"
 BROKEN: dict[str, Callable[[Patch], None]] = {
@@ -107,6 +116,7 @@ BROKEN: dict[str, Callable[[Patch], None]] = {
     "a route leads out": with_a_way_out,
 }
 FAULTS = BROKEN | {
+    INDEXES_WAITED_FOR: with_patience_for_indexes,
     LATER_HELPERS_KILLED: with_later_helpers_killed,
     NOBODY_ANSWERS: with_nobody_to_answer,
 }

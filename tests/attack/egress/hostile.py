@@ -68,7 +68,7 @@ class Origin:
         at = len(self.heard)
         self.heard.append(b"")
         with contextlib.suppress(OSError, EOFError, ValueError):
-            made.settimeout(10)
+            made.settimeout(600)
             with self.context.wrap_socket(made, server_side=True) as talk:
                 while head := self._head(talk, at):
                     path = head.split(b" ")[1].decode()
@@ -103,14 +103,14 @@ class Stage:
 
     def reasons(self, lines: int) -> list[str]:
         """Of what was not simply allowed, once so many lines are written: the answer is first."""
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while len(self.audit) < lines and time.monotonic() < deadline:
             time.sleep(0.01)
         assert len(self.audit) == lines, self.audit
         return [line.reason for line in self.audit if line.reason != "allowed"]
 
     def connection(self, host: str = OWN) -> http.client.HTTPSConnection:
-        made = http.client.HTTPSConnection(*self.proxy, timeout=5, context=self.context)
+        made = http.client.HTTPSConnection(*self.proxy, timeout=60, context=self.context)
         made.set_tunnel(host, 443)
         return made
 

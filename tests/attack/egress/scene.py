@@ -127,7 +127,7 @@ def _serve(server: socket.socket, came: list[bytes]) -> None:
     with contextlib.suppress(OSError):
         while True:
             talk, _ = server.accept()
-            talk.settimeout(1)
+            talk.settimeout(30)
             at = len(came)
             came.append(b"")
             with talk, contextlib.suppress(OSError):

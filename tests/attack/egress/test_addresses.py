@@ -154,8 +154,8 @@ for host in {HOSTS!r}:
     for port in (7001, 7003, 80):
         for way in (dial, connected, socksed):
             with quietly(): say(way(host, port), get("/host", host, LAST))
-        with quietly():
-            say(dial(GATEWAY, PROXY), get(f"http://{{host}}:{{port}}/host", f"{{host}}:{{port}}"))
+        where = f"{{host}}:{{port}}"
+        with quietly(): say(dial(GATEWAY, PROXY), get(f"http://{{where}}/host", where, LAST))
 """
     with (
         listening(scene.world, "127.0.0.1", 7001) as wanted,
@@ -181,14 +181,14 @@ def serve():
 threading.Thread(target=serve, daemon=True).start()
 dial("127.0.0.1", 9000).sendall(b"own ")
 open("ready", "w").close()
-time.sleep(60)
+time.sleep(600)
 """
     tmp_path.chmod(0o755)
     for name in ("workspace", "home"):
         (tmp_path / name).mkdir()
     elsewhere = replace(scene, workspace=tmp_path / "workspace")
     with elsewhere.attacking(served):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not (elsewhere.workspace / "ready").exists():
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -199,6 +199,7 @@ for host in ("127.0.0.1", "::1", GATEWAY, "198.18.1.0", "11.0.0.2", "11.0.0.1", 
              "host.containers.internal", "0.0.0.0", "169.254.0.1", "10.0.0.1", "172.17.0.1"):
     for way in (dial, connected, socksed):
         with quietly(): way(host, 9000).sendall(b"foreign ")
+PATIENCE = 30
 """
             + CONTROL,
             "domains: [plain.example]\nhost_services: [9000]\n",

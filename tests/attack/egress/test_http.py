@@ -236,7 +236,7 @@ key = ("Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Version: 13
 for way, host in WAYS[:2]:
     for wanted in ("h2c", "tls/1.0", "websocket, h2c", "foo", "WebSocket/1"):
         with quietly(), way() as talk:
-            talk.settimeout(0.5)
+            talk.settimeout(1)
             say(talk, get("/ok/upgrade", host, f"Upgrade: {wanted}", *key,
                           "Connection: Upgrade, HTTP2-Settings", "HTTP2-Settings: AAMAAABkAAQC"))
     with quietly(), way() as talk:
@@ -260,9 +260,9 @@ def test_a_websocket_goes_where_something_may_be_sent(scene: Scene) -> None:
 key = ("Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Version: 13")
 for way, host in WAYS[:2]:
     with way() as talk:
-        talk.settimeout(1)
-        request = get("/ws", host, "Upgrade: websocket", "Connection: Upgrade", *key)
-        tell(**{host: b"101 Switching" in say(talk, request, b"\\x82\\x80\\0\\0\\0\\0")})
+        talk.sendall(get("/ws", host, "Upgrade: websocket", "Connection: Upgrade", *key))
+        tell(**{host: b"101 Switching" in hear(talk, b"\\r\\n\\r\\n")})
+        talk.sendall(b"\\x82\\x80\\0\\0\\0\\0")
 """,
         "domains: [{host: api.example, methods: [GET, POST]}, plain.example]",
     )
@@ -275,8 +275,8 @@ def test_a_redirect_is_a_request_of_its_own(scene: Scene) -> None:
         "-c",
         """
 for to in https://other.example/x http://other.example/x http://10.0.0.5/x http://169.254.169.254/x
-do curl -sSLk -m 5 "https://api.example/redirect?to=$to"; done
-curl -sSL -m 5 "https://api.example/redirect?to=http://plain.example/control"
+do curl -sSLk -m 60 "https://api.example/redirect?to=$to"; done
+curl -sSL -m 60 "https://api.example/redirect?to=http://plain.example/control"
 """,
     )
     assert "refused" in ended.out

@@ -60,15 +60,18 @@ def test_there_is_a_most_of_connections_and_the_rest_is_turned_away(scene: Scene
     ended = scene.attack(
         """
 held = [dial("plain.example", 80) for _ in range(30)]
-time.sleep(0.5)
 def shut(talk):
     talk.settimeout(0.05)
     try: return talk.recv(1) == b""
     except TimeoutError: return False
     except OSError: return True
-tell(shut=sum(map(shut, held)))
+until = time.monotonic() + 30
+while (count := sum(map(shut, held))) < 10 and time.monotonic() < until: pass
+tell(shut=count)
 for talk in held: talk.close()
-time.sleep(0.5)
+while time.monotonic() < until:  # until that is known
+    with quietly():
+        if say(dial("plain.example", 80), get("/room", "plain.example", LAST)): break
 """
         + CONTROL,
         settings={"egress.server.MOST": 20},
@@ -90,22 +93,23 @@ def slowly(talk, first):
             try:
                 if not talk.recv(1): break
             except TimeoutError: pass
-            if time.monotonic() - begun > 8: return None
+            if time.monotonic() - begun > 20: return None
     return time.monotonic() - begun
 tell(tls=slowly(dial("api.example", 443), hello("api.example")),
      http=slowly(dial("plain.example", 80), b"GET / HTTP/1.1\\r\\nX: " + b"a" * 1000),
      proxy=slowly(dial(GATEWAY, PROXY), b"CONNECT api.example:443 HTTP/1.1\\r\\nX: " + b"a" * 1000),
      socks=slowly(dial(GATEWAY, PROXY), b"\\5\\xff" + b"\\1" * 200),
      dns=slowly(dial(GATEWAY, 53), b"\\4\\0" + b"\\0" * 200))
-"""
-        + CONTROL,
+""",
         settings={
             "egress.connection.FIRST": 1.0,
             "egress.conversation.BETWEEN": 1.0,
             "egress.server.DNS_SILENT": 1.0,
         },
     )
-    assert all(taken is not None and taken < 5 for taken in told(ended).values()), told(ended)
+    assert None not in told(ended).values(), told(ended)
+    assert paths(scene.sites.api) == [] and scene.only()
+    scene.attack(CONTROL)  # with all the time that it needs
     assert paths(scene.sites.api) == ["/control"] and scene.only(scene.sites.api)
 
 
@@ -115,7 +119,7 @@ def test_an_endless_head_is_cut_off(scene: Scene) -> None:
         """
 def endless(talk, first, piece):
     sent = 0
-    talk.settimeout(3)
+    talk.settimeout(30)
     with quietly():
         talk.sendall(first)
         while sent < 32 << 20:
@@ -144,20 +148,19 @@ def test_a_firehose_does_not_keep_others_waiting(scene: Scene) -> None:
 import threading
 def pour():
     with quietly():
-        size = 256 << 20
         talk = dial("plain.example", 80)
-        head = get("/up", "plain.example", f"Content-Length: {size}", LAST, method="POST")
+        head = get("/up", "plain.example", f"Content-Length: {1 << 40}", LAST, method="POST")
         talk.sendall(head)
-        for _ in range(size >> 20): talk.sendall(b"x" * (1 << 20))
-threading.Thread(target=pour, daemon=True).start()
+        while True: talk.sendall(b"x" * (1 << 20))
+pouring = threading.Thread(target=pour, daemon=True)
+pouring.start()
 time.sleep(0.3)
-begun = time.monotonic()
-for _ in range(5): ask(query("api.example", 1), patience=5)
+for _ in range(5): ask(query("api.example", 1), patience=30)
 """
         + CONTROL
-        + "tell(seconds=time.monotonic() - begun); os._exit(0)"
+        + "tell(pouring=pouring.is_alive()); os._exit(0)"
     )
-    assert told(ended)["seconds"] < 3
+    assert told(ended)["pouring"]  # so it was meanwhile
     assert paths(scene.sites.api) == ["/control"]
 
 

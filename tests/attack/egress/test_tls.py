@@ -54,7 +54,7 @@ def bad(real):
 def test_a_bad_hello_goes_nowhere(scene: Scene) -> None:
     """Neither at once nor in pieces, directly or through a tunnel: the origin has no visitor."""
     script = """
-PATIENCE = 0.5
+PATIENCE = 1.5
 for kind, first in bad(hello("api.example")):
     every([lambda: say(dial("api.example", 443), first),
            lambda: say(connected("api.example", 443), first),
@@ -115,10 +115,11 @@ server = socket.create_server((sys.argv[1], 443))
 print("ready", flush=True)
 for _ in range(int(sys.argv[3])):
     talk, _ = server.accept()
-    talk.settimeout(2)
+    talk.settimeout(20)
     with talk, open(sys.argv[2], "ab") as seen:
         try:
             seen.write(talk.recv(1 << 16))
+            seen.flush()
             talk.sendall(bytes.fromhex(sys.argv[4]))
             while piece := talk.recv(1 << 16):
                 seen.write(piece)
@@ -141,7 +142,7 @@ def retrying(world: Internet, file: Path, answer: bytes, visits: int) -> Iterato
     try:
         server.stdout.readline()
         yield
-        time.sleep(0.2)
+        time.sleep(1)
     finally:
         server.kill()
         server.wait()

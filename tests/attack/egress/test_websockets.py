@@ -50,7 +50,7 @@ def asked(scene: Stage, host: str, *lines: bytes) -> tuple[ssl.SSLSocket, bytes]
 
 def arrived(scene: Stage, wanted: int) -> bytes:
     """What the origin has of the client's frames once they are many bytes, or no more come."""
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + (60 if wanted > 1 else 2)
     while time.monotonic() < deadline:
         raw = scene.origin.heard[-1].partition(b"\r\n\r\n")[2]
         if len(raw) >= wanted:

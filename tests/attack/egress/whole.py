@@ -44,7 +44,7 @@ class Desk:
         known = (str(CLI), *names, "--") if names else ("-m", "ags.cli.main")
         command = (*(program or (sys.executable, *known)), *arguments)
         world, folder = self.scene.world, self.project.folder
-        return world.run(command, cwd=folder, env=self._environ, timeout=180)
+        return world.run(command, cwd=folder, env=self._environ, timeout=300)
 
     def run(self, name: str, goal: str, *flags: str) -> str:
         """To its end; what it printed."""
@@ -61,7 +61,7 @@ class Desk:
 
     def at_work(self, name: str, goal: str, *flags: str) -> Path:
         """Until it has done `goal`; from then on its shell, with all that it knows, waits."""
-        goal += f"\necho {AT_WORK}; sleep 120; true"
+        goal += f"\necho {AT_WORK}; sleep 600; true"
         started = self.ags("start", name, "-a", "shell", "--detach", *flags, goal)
         assert started.returncode == 0, started.stderr
         run_dir = self.run_dir(name)

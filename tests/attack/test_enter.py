@@ -365,7 +365,7 @@ def test_a_second_process_ends_with_its_helper(box: Box) -> None:
             assert _cmdline(second.pid)
             os.kill(_parent(second.pid), 9)
             assert await second.wait() == 137
-            await until(lambda: not _cmdline(second.pid))
+            await until(lambda: not _cmdline(second.pid), patience=20)
             assert not _cmdline(second.pid)
             assert "still here" in await said(sandbox, "echo", "still here")
 

@@ -40,7 +40,7 @@ held = []
 for _ in range(int(sys.argv[1])):
     held.append(b'x' * 1048576)
     time.sleep(0.002)
-if len(held) > 100: time.sleep(15)  # more than it may: long enough to be noticed
+if len(held) > 100: time.sleep(10)  # more than it may: long enough to be noticed
 print('HELD ALL', flush=True)
 time.sleep(1)
 """
@@ -120,7 +120,7 @@ def test_processor_time_is_rationed(box: Box) -> None:
         await sandbox.kill()
         return count
 
-    assert asyncio.run(throttled(Limits(cpus=0.05), 60)) > 0
+    assert asyncio.run(throttled(Limits(cpus=0.05), 20)) > 0
     assert asyncio.run(throttled(Limits(cpus=64), 1.5)) == 0
 
 
@@ -221,7 +221,7 @@ def test_a_flood_of_output_is_the_readers_to_stop(box: Box) -> None:
 def test_a_run_without_end_is_ended(box: Box) -> None:
     script = "trap '' TERM INT; while :; do sleep 1; done"
     limits = Limits(timeout=0.5)
-    assert asyncio.run(asyncio.wait_for(_run(box, script, limits), 120)) == 124
+    assert asyncio.run(asyncio.wait_for(_run(box, script, limits), 40)) == 124
 
 
 async def _run(box: Box, script: str, limits: Limits) -> int:
@@ -301,7 +301,7 @@ def test_a_run_that_took_over_its_first_process_is_ended_too(
         first = os.pidfd_open(sandbox.init)
         await sandbox.release()
         try:
-            return (await asyncio.wait_for(sandbox.wait(), 120)).code
+            return (await asyncio.wait_for(sandbox.wait(), seconds + 40)).code
         finally:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(first, signal.SIGKILL)

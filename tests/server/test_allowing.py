@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -236,4 +237,23 @@ def test_only_the_very_rule_is_taken_back(shop: Shop, rule: str, status: int) ->
     before = policy_of(shop).read_bytes()
     body = {"rule": rule, "revision": shop.get("/settings/policy")["revision"]}
     shop.refused(status, "POST", "/settings/policy/withdraw", body)
+    assert policy_of(shop).read_bytes() == before
+
+
+def test_a_run_with_a_policy_of_its_own_is_not_helped_by_the_persons(
+    shop: Shop, over: str, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("domains:\n  - elsewhere.example\n")
+    name = past(shop).finished("judged-by-its-own").name
+    run_dir, template = (
+        runs.directory(shop.server.ags_home, shop.get(f"/runs/{each}")["id"])
+        for each in (name, over)
+    )
+    (run_dir / "egress.jsonl").write_bytes((template / "egress.jsonl").read_bytes())
+    with runs.hold(run_dir) as held:
+        held.save(replace(held.run, order=replace(held.run.order, policy=own)))
+    before = policy_of(shop).read_bytes()
+    told = shop.refused(409, "POST", f"/runs/{name}/egress/1/allow", ALWAYS)
+    assert "a policy of its own" in told["detail"] and str(own) in told["hint"]
     assert policy_of(shop).read_bytes() == before

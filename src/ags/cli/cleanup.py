@@ -31,8 +31,8 @@ class Remove(Protocol):
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @click.pass_obj
 def command(invocation: Invocation, everything: bool, force: bool, dry_run: bool) -> int:
-    """Remove the workspaces of runs that have ended and whose work is stored, and versions of
-    agents that were replaced.
+    """Remove the workspaces of runs that have ended and whose work is stored, checkouts kept
+    ready, versions of agents that were replaced, and what log-ins left that were killed.
 
     \b
       ags cleanup --dry-run

@@ -89,5 +89,6 @@ async def _holding(invocation: Invocation, agent: str, client: str) -> Holding:
     policy = indexes.extended(found.policy, learnt)
     before = {rule for layer in found.policy.layers for rule in layer.allow}
     new = (rule for layer in policy.layers for rule in layer.allow if rule not in before)
-    untold = tuple(tool for tool in found.indexes if tool not in learnt)
+    asked = (tool for tool in found.indexes if tool in indexes.PAGES)
+    untold = tuple(tool for tool in asked if tool not in learnt)
     return Holding(policy, tuple(dict.fromkeys(new)), untold)

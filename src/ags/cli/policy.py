@@ -27,7 +27,6 @@ from ags.egress.learn import learn as learned
 from ags.egress.model import Request, Scheme
 from ags.egress.policy import Layer, Policy, Rule, decide, explain
 from ags.egress.registries import QUESTIONS
-from ags.egress.rules import parse_domain
 from ags.errors import AgsError
 from ags.paint import Paint, as_json, exact_time, heading, paint_for
 from ags.runs import FINAL, NEXT
@@ -92,7 +91,7 @@ def show(invocation: Invocation, agent: str, client: str | None, as_object: bool
             print(heading(layer.name) + paint(where, "dim"))
             print("\n".join(lines))
     there = {layer.name for layer in found.policy.layers}
-    for name in files.keys() - there:
+    for name in (each for each in files if each not in there):
         owner = "yours" if name == "user" else f"{whose}'s"
         print(paint(f"no rules of {owner}: {one_line(str(files[name]))} is not there", "dim"))
     if not agent:
@@ -354,7 +353,7 @@ def _verify(run_dir: Path) -> int:
 
 
 @command.command(short_help="Propose rules for what a run was refused.")
-@click.option("--yes", is_flag=True, help="Write them to your policy.yaml.")
+@click.option("--yes", is_flag=True, help="Write them to the file.")
 @click.argument("name")
 @click.pass_obj
 def learn(invocation: Invocation, name: str, yes: bool) -> None:
@@ -414,12 +413,20 @@ def grant(invocation: Invocation, name: str, domains: tuple[str, ...], time: str
       ags policy grant fix-login db.example.org:5432 --for 30m
     """
     seconds = parse_duration(time, "--for")
-    rules = [edit.spelled(parse_domain(domain, ascii(domain)[:80])) for domain in domains]
+    rules = [edit.spelled(_granted(domain)) for domain in domains]
     shelf = Shelf(invocation.ags_home)
     with telling(shelf.notes):
         for rule in rules:
             asyncio.run(asking.granted(shelf.run_dir(name), rule, seconds))
             print(f"allowed for {exact_time(seconds)} in {one_line(name)}: {rule}")
+
+
+def _granted(domain: str) -> Rule:
+    found = edit.entry(domain)
+    if isinstance(found, str):
+        cause, hint = "it is a service", f"`ags policy add {found}`, then `ags policy reload`"
+        raise AgsError("allow this for a time", subject=found, cause=cause, hint=hint)
+    return found
 
 
 @command.command(short_help="Bring policy and secrets as they are now to runs at work.")

@@ -39,7 +39,6 @@ class Conversation:
         """Whether that one could carry another request."""
         self._redactor: tuple[object, Redactor] | None = None
         """The last one, and for what: on one connection it is the same every time."""
-        """Secrets whose placeholder was let pass in a body, and that was told."""
 
     async def carry(self, first: bytes = b"", head: RequestHead | None = None) -> None:
         """`first` has been read already; `head` as well, if a proxy's client sent it."""
@@ -306,9 +305,17 @@ class _Pumps:
         await self._move(self._exchange.from_origin(data))
         return not self._over
 
+    async def _say(self, data: bytes) -> None:
+        try:
+            await self._outer.write(data)
+        except OSError:
+            if not self._reused:
+                raise
+            self._refused = Refused("cut", "the connection to the origin was cut")
+
     async def _move(self, moved: Moved) -> None:
         if moved.up:
-            await self._outer.write(moved.up)
+            await self._say(moved.up)
         if moved.down:
             await self._inner.write(moved.down)
         if moved.refused is not None:

@@ -35,7 +35,7 @@ MOST_PAGE = 512 * KIB
 PAGE_TIMEOUT = 5.0
 TIMEOUT = 15.0
 
-_PAGES = {"pip": ("/pip/", "/setuptools/", ""), "npm": ("/npm/latest",)}
+PAGES = {"pip": ("/pip/", "/setuptools/", ""), "npm": ("/npm/latest",)}
 """Below an index; the first that is there. A list of links for pip is a page itself."""
 _ACCEPT = {"pip": "text/html", "npm": "application/json"}
 
@@ -45,7 +45,7 @@ async def learn(fence: Fence, indexes: Indexes, within: float = TIMEOUT) -> Lear
     tasks = {
         tool: asyncio.gather(*(_files(fence, tool, each) for each in addresses[:MOST_INDEXES]))
         for tool, addresses in indexes.items()
-        if tool in _PAGES
+        if tool in PAGES
     }
     learnt: dict[str, tuple[Rule, ...]] = {}
     try:
@@ -79,7 +79,7 @@ def extended(current: Policy, learnt: Learnt) -> Policy:
 
 
 async def _files(fence: Fence, tool: str, index: str) -> tuple[Rule, ...]:
-    for end in _PAGES[tool]:
+    for end in PAGES[tool]:
         address = index.rstrip("/") + end if end else index
         page = await _fetched(fence, address, _ACCEPT[tool])
         if page is not None:

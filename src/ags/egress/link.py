@@ -28,6 +28,17 @@ class Link:
         self._out = bytearray()
         self._writing = asyncio.Lock()
 
+    @property
+    def quiet(self) -> bool:
+        """It is open, and nothing has come."""
+        try:
+            self.socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False
+
     async def read(self, n: int = PIECE, /) -> bytes:
         """What is there; nothing means the end, also of a connection that was cut."""
         # Not the loop's sock_recv: broken off at the wrong moment, it loses what it has read.

@@ -33,7 +33,7 @@ class Decision:
     rule: str
     """As written; empty if none spoke."""
     layer: str
-    """built-in, user, client, run; empty if none spoke."""
+    """built-in, user, client, run, grant; empty if none spoke."""
     intercept: bool = False
     """The fence must end the TLS itself: a secret or a method or path rule hangs on the inside."""
     ask: bool = False

@@ -7,7 +7,6 @@ request is kept for a moment after its client has gone, for the next client that
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable
 from typing import Protocol
 
@@ -50,13 +49,8 @@ class Outer:
 
         An origin that said something unasked has hung up, or is about to.
         """
-        try:
-            self.talk.link.socket.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return not (isinstance(self.talk, Secure) and self.talk.session.ended)
-        except OSError:
-            pass
-        return False
+        ended = isinstance(self.talk, Secure) and self.talk.session.ended
+        return self.talk.link.quiet and not ended
 
 
 class Idle:

@@ -46,7 +46,3 @@ class Several:
         serving = [desk for desk in self._desks if desk.serves(asked.request)]
         chosen = next((desk for desk in serving if desk.gave(asked)), serving[0])
         return await chosen.answer(asked, post)
-
-    async def settle(self) -> None:
-        for desk in self._desks:
-            await desk.settle()

@@ -45,7 +45,7 @@ def rule_for(state: State, run: Run, line: Record) -> Rule | None:
     policy = layers.layers(
         run.agent,
         user_file=layers.policy_file(state.environ, state.home),
-        run_file=None,
+        run_file=run.order.policy,
         client_file=clients.policy_file(state.environ, state.home, run.order.client),
         allow=run.order.allow,
         environ=state.environ,

@@ -51,16 +51,20 @@ class Granting:
         except BaseException:
             timer.cancel()
             self._ends.pop(rule, None)
+            self._renew()  # another change since may have taken it along
             raise
         self._tell(f"allowed for {exact_time(seconds)}: {spelled(rule)}")
         return {"rule": spelled(rule), "seconds": seconds}
 
     def _end(self, rule: Rule) -> None:
         del self._ends[rule]
-        # At once, which `change` is not: that there is less to listen to can wait.
+        self._renew()
+        self._tell(f"no longer allowed: {spelled(rule)}")
+
+    def _renew(self) -> None:
+        """At once, which `change` is not: that there is less to listen to can wait."""
         terms = self._network.fence.terms
         self._network.fence.terms = replace(terms, policy=self.within(terms.policy))
-        self._tell(f"no longer allowed: {spelled(rule)}")
 
 
 def _asked(request: Mapping[str, object]) -> tuple[Rule, float]:
@@ -70,5 +74,6 @@ def _asked(request: Mapping[str, object]) -> tuple[Rule, float]:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise AgsError(WHAT, cause="its seconds are no number")
     if not 0 < seconds <= LONGEST:
-        raise AgsError(WHAT, cause=f"it holds for up to {LONGEST / 86400:g} days")
+        cause = f"it holds for up to {LONGEST / 86400:g} days"
+        raise AgsError(WHAT, subject=ascii(rule)[:80], cause=cause, hint="say less, such as 1h")
     return read_rule(rule), float(seconds)

@@ -146,17 +146,16 @@ function useSince(value) {
   return since;
 }
 
-/** @param {{open: Ask[]}} props */
-function Said({ open }) {
-  const [front] = byRun(open);
-  return html`<p class="hidden" role="status">${front && `${front.run} asks: ${wanted(front)}. 1 allows it once, 2 for an hour, 3 always, 0 denies it.`}</p>`;
+/** @param {{front: Ask | undefined, keys: string}} props */
+function Said({ front, keys }) {
+  return html`<p class="hidden" role="status">${front && `${front.run} asks: ${wanted(front)}. ${keys}`}</p>`;
 }
 
 /** @param {{open: Ask[]}} props */
 function Folded({ open }) {
   const show = () => (folded.value = false);
   useKeys([{ key: "9", label: "Show what is asked", group: "What is asked", run: show }]);
-  return html`<section class="asks folded" aria-label="What runs ask"><${Said} open=${open} />
+  return html`<section class="asks folded" aria-label="What runs ask"><${Said} front=${byRun(open)[0]} keys="9 shows it." />
     <${Button} hotkey="9" onClick=${show}>${count(open.length, "ask")} waiting<//></section>`;
 }
 
@@ -184,7 +183,7 @@ function Held({ open }) {
   ]);
   const came = () => (under.value ??= { lines, height: list.current?.offsetHeight || 0 });
   return html`<section class="asks" aria-label="What runs ask" onPointerEnter=${came} onPointerLeave=${() => (under.value = null)}>
-    <${Said} open=${open} />
+    <${Said} front=${front} keys="1 allows it once, 2 for an hour, 3 always, 0 denies it." />
     <div class="ask-lines" ref=${list} style=${{ height: under.value ? `${under.value.height}px` : "" }}>
       ${lines.map((ask, index) => html`<${Line} key=${keyOf(ask)} ask=${ask} isFront=${ask === front} isOpen=${still.has(keyOf(ask))}
         isFirst=${lines[index - 1]?.run_id !== ask.run_id} onAnswer=${(/** @type {Answer} */ answer) => Date.now() - movedSince.current > GUARD && give(ask, answer)} />`)}

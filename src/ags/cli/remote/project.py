@@ -24,7 +24,7 @@ from ags.workspace.root import find_root
 PAUSE = 0.2
 NOTHING: Apart = {"diverged": [], "gone": [], "more": 0}
 """Of a server that does not tell it yet."""
-TOLD = ("id", "name", "url", "client", "state", "error", "added", "runs")
+TOLD = ("id", "name", "url", "client", "state", "error", "added", "runs", "apart")
 """What `ags project list --json` has, as far as a server tells it."""
 
 
@@ -73,7 +73,8 @@ def _followed(there: There, project: Project) -> Project:
 def list_(there: There, as_array: bool, client: str | None) -> None:
     found = there.client.projects(client=client)
     if as_array:
-        print(as_json([{name: each[name] for name in TOLD} for each in found], indent=1))  # type: ignore[literal-required]
+        told = [{name: each[name] for name in TOLD if name in each} for each in found]  # type: ignore[literal-required]
+        print(as_json(told, indent=1))
     elif not found:
         print("no projects yet: `ags project add URL` clones one")
     else:
@@ -112,7 +113,7 @@ def pull(there: There, project: str) -> None:
     for line in local.apart(apart["diverged"], apart["gone"]):
         tell(f"note: {line}")
     if apart["more"]:
-        tell(f"note: so are {apart['more']} more")
+        tell(f"note: {apart['more']} more branches went apart, and stay")
 
 
 def _commits(there: There, project: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ from ags.server import allowing, problems, schema
 from ags.server import schema_settings as shapes
 from ags.server.routes.settings import brought
 from ags.server.state import State, state_of
+from ags.text import one_line
 
 router = APIRouter(tags=["asks"])
 Server = Annotated[State, Depends(state_of)]
@@ -84,6 +85,10 @@ async def allow_refused(
     line = await allowing.line_of(ags.engine().run_dir(found.id) / trail.LOG, number)
     rule, client = allowing.rule_for(ags, found, line), found.order.client
     is_for_good = asked.seconds is None
+    if is_for_good and rule and not client and found.order.policy is not None:
+        cause = "the run goes by a policy of its own, and not by yours"
+        hint = f"allow it for a time, or write it into {one_line(str(found.order.policy))}"
+        raise AgsError("allow this for good", subject=found.name, cause=cause, hint=hint)
     rules = (rule,) if rule and is_for_good else ()
     shown, added = allowing.added(ags, client, rules, asked.revision)
     until = await _granted(ags, found, rule, asked.seconds) if rule and asked.seconds else None

@@ -5,11 +5,12 @@ import { call } from "../api.js";
 import { failed, isOver, toast } from "../store.js";
 import { address } from "./actions.js";
 
-/** @typedef {{number: number, host: string, port: number, scheme: string, reason: string}} Refused */
+/** @typedef {{number: number, host: string, port: number, scheme: string, reason: string, method?: string, path?: string}} Refused */
 /** @typedef {{rule: string, client: string}} Added */
 
 // Other reasons are somebody's will, or nothing that a rule could change.
 const BY_RULE = ["not-listed", "port", "method", "path", "ask-timeout", "ask-full", "ask-used", "ask-denied"];
+const OF_PORT = ["not-listed", "port"];
 const NAME = /^[a-z0-9_-]+(\.[a-z0-9_-]+)+$/;
 const WHILE = 10 * 60 * 1000;
 const HOUR = 3600;
@@ -24,8 +25,9 @@ export function couldAllow({ host, port, reason }) {
   return BY_RULE.includes(reason) && NAME.test(host) && Number.isInteger(port);
 }
 
-/** All refusals that one rule is for. @param {any} run @param {Refused} refused */
-export const purposeOf = (run, { host, port, scheme }) => `${run.client} ${scheme} ${host}:${port}`;
+/** All refusals that one rule is for: of a port or, where a rule looks inside, of such a request. @param {any} run @param {Refused} refused */
+export const purposeOf = (run, { host, port, scheme, reason, method, path }) =>
+  [run.client, scheme, `${host}:${port}`, ...(OF_PORT.includes(reason) ? [] : [method, path])].join(" ");
 
 /** @param {string} purpose @param {Added} [one] */
 function note(purpose, one) {
@@ -40,7 +42,7 @@ export async function allowForAnHour(run, refused) {
   try {
     const body = { verdict: "for", seconds: HOUR };
     const { rule } = await call("POST", `${address(run)}/egress/${refused.number}/allow`, body);
-    const detail = "In this run only. The agent has to try again.";
+    const detail = `${rule ? "In this run only. " : ""}The agent has to try again.`;
     toast(rule ? `${refused.host} is allowed for an hour` : `${refused.host} was allowed already`, { kind: "done", detail, seconds: 10 });
   } catch (error) {
     failed(error);

@@ -394,6 +394,10 @@ self._redactor and not {b"identity"}.issuperset(encodings)',
         altered(Conversation, "_leave", " and self._outer.clean", ""),
         (f"{OUTER}::test_what_carried_a_body_is_left_to_nobody[at-once]",),
     ),
+    "egress: nothing is sent again by a judgement of before": (
+        altered(Conversation, "_exchanged", "and outer.terms is self._fence.terms", ""),
+        (f"{OUTER}::test_what_is_no_longer_allowed_is_not_sent_again",),
+    ),
     "egress: a connection that is left has nothing to say": (
         altered(Idle, "take", "if outer.quiet", "if True"),
         (f"{OUTER}::test_what_an_origin_says_later_is_no_answer_for_the_next",),

@@ -31,9 +31,12 @@ class Origin:
     thinks: float = 0.0
     """Seconds before each answer."""
     later: bytes = b""
-    """What comes half a second after it."""
+    """What comes after it, once `go` is set."""
+    go: asyncio.Event = field(default_factory=asyncio.Event)
     deaf_after: int = 1000
     """Requests on its first connection; it hangs up on the next one without a word."""
+    holds: bool = False
+    """And does so once `go` is set."""
     heard: list[tuple[int, str]] = field(default_factory=list)
     connections: int = 0
     gone: int = 0
@@ -53,11 +56,13 @@ class Origin:
                 if b"content-length: 3" in head.lower():
                     await reader.readexactly(3)
                 if number == 1 and len(self.heard) > self.deaf_after:
+                    if self.holds:
+                        await self.go.wait()
                     break
                 await asyncio.sleep(self.thinks)
                 writer.write(self.answer)
                 if self.later:
-                    await asyncio.sleep(0.5)
+                    await self.go.wait()
                     writer.write(self.later)
                     await writer.drain()
                     self.late += 1

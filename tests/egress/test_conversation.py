@@ -44,11 +44,9 @@ def test_each_piece_of_an_answer_comes_as_soon_as_it_is_there() -> None:
     async def work(made: Scene) -> None:
         reader, writer = await made.reach(HOST)
         writer.write(GET)
-        begun = asyncio.get_running_loop().time()
         assert await reader.readuntil(b"\r\n\r\nok")
-        early = asyncio.get_running_loop().time() - begun
+        made.origin.go.set()
         assert await reader.readexactly(2) == b"ok"
-        assert early < 0.5 <= asyncio.get_running_loop().time() - begun
         writer.close()
 
     half = ANSWER.replace(b"Length: 2", b"Length: 4")

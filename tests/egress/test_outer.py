@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import replace
 
 import pytest
 
-from ags.egress import outer
+from ags.egress import conversation, outer
+from ags.egress.policy import merge
 from tests.egress.origin import ANSWER, GET, HOST, OTHER, POST, SECURE, Origin, Scene, run
 
 
@@ -100,6 +102,76 @@ def test_an_origin_that_hangs_up_in_between_is_asked_again() -> None:
     assert run(Origin(deaf_after=1), work).heard == [(1, "GET"), (1, "GET"), (2, "GET")]
 
 
+def test_what_is_no_longer_allowed_is_not_sent_again() -> None:
+    """By the time that the origin hangs up, what was judged may be another's word."""
+
+    async def work(made: Scene) -> None:
+        await made.ask()
+        again = asyncio.create_task(made.ask())
+        await made.until(lambda: len(made.origin.heard) == 2)
+        shut = replace(made.fence.policy.layers[0], allow=())
+        made.fence.terms = replace(made.fence.terms, policy=merge([shut]))
+        made.origin.go.set()
+        assert b" 502 " in await again
+        assert b" 403 " in await made.ask()
+
+    assert run(Origin(deaf_after=1, holds=True), work).heard == [(1, "GET"), (1, "GET")]
+
+
+def test_an_origin_that_takes_its_time_to_hang_up_is_not_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(conversation, "AGAIN", -1.0)
+
+    async def work(made: Scene) -> None:
+        await made.ask()
+        assert b" 502 " in await made.ask()
+
+    assert run(Origin(deaf_after=1), work).heard == [(1, "GET"), (1, "GET")]
+
+
+def test_a_client_that_has_said_its_last_word_is_told_of_it() -> None:
+    async def work(made: Scene) -> None:
+        await made.ask()
+        reader, writer = await made.reach(HOST)
+        writer.write(GET)
+        writer.write_eof()
+        assert await reader.read()
+        writer.close()
+
+    run(Origin(deaf_after=1), work)
+
+
+def test_with_other_terms_a_client_goes_on_elsewhere() -> None:
+    async def work(made: Scene) -> None:
+        reader, writer = await made.reach(HOST)
+        for _ in range(2):
+            writer.write(GET)
+            assert (await reader.read(4096)).endswith(b"ok")
+            made.fence.terms = replace(made.fence.terms)
+        writer.close()
+
+    assert run(Origin(), work).heard == [(1, "GET"), (2, "GET")]
+
+
+@pytest.mark.parametrize("status", [b"204 No Content", b"304 Not Modified"], ids=["204", "304"])
+def test_what_may_send_a_body_all_the_same_is_left_to_nobody(status: bytes) -> None:
+    async def work(made: Scene) -> None:
+        for _ in range(2):
+            assert status in await made.ask()
+
+    answer = b"HTTP/1.1 %s\r\n\r\n" % status
+    assert run(Origin(answer=answer), work).heard == [(1, "GET"), (2, "GET")]
+
+
+def test_a_body_after_a_head_reaches_nobody() -> None:
+    async def work(made: Scene) -> None:
+        assert b" 200 " in await made.ask(method="HEAD")
+        assert (await made.ask()).endswith(b"\r\n\r\nok")
+
+    assert run(Origin(), work).heard == [(1, "HEAD"), (2, "GET")]
+
+
 def test_a_client_that_kept_its_connection_is_left_to_ask_again_itself() -> None:
     async def work(made: Scene) -> None:
         assert await made.ask(times=2) == b""
@@ -118,6 +190,7 @@ def test_an_origin_that_said_too_much_is_not_kept() -> None:
 def test_what_an_origin_says_later_is_no_answer_for_the_next() -> None:
     async def work(made: Scene) -> None:
         assert (await made.ask()).endswith(b"\r\n\r\nok")
+        made.origin.go.set()
         await made.until(lambda: made.origin.late == 1)
         assert (await made.ask()).endswith(b"\r\n\r\nok")
 

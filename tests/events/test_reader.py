@@ -139,8 +139,9 @@ def test_a_follower_waits_for_the_log_and_for_what_is_written_before_the_end(log
         await asyncio.sleep(0.05)
         writer = Writer(log)
         writer.write("status", state="running")
-        while not got:
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(60):
+            while not got:
+                await asyncio.sleep(0.01)
         assert [event.seq for event in got] == [1]
         writer.write("status", state="done")
         ended.set()

@@ -87,8 +87,9 @@ def test_events_are_written_in_batches_but_soon(log: Path) -> None:
         writer.write("output", text="b")
         writer.write("output", text="c")
         assert seqs(log) == [1]
-        while seqs(log) == [1]:
-            await asyncio.sleep(LINGER)
+        async with asyncio.timeout(60):
+            while seqs(log) == [1]:
+                await asyncio.sleep(LINGER)
         assert seqs(log) == [1, 2, 3]
         writer.write("ask", text="may I?")
         assert seqs(log) == [1, 2, 3, 4]
@@ -166,6 +167,7 @@ def test_a_writer_killed_anywhere_leaves_a_log_that_goes_on(log: Path) -> None:
         with subprocess.Popen(script, stdout=subprocess.PIPE, env=environment()) as process:
             assert process.stdout and process.stdout.readline() == b"ready\n"
             while log.stat().st_size < before + 1000:  # more than is cut off below
+                assert process.poll() is None
                 time.sleep(0.001)
             time.sleep(chance.uniform(0.001, 0.04))
             process.send_signal(signal.SIGKILL)

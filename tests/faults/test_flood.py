@@ -23,7 +23,6 @@ MOST_MEMORY = 60 * MIB
 
 
 def test_floods_of_output_are_bounded_and_hurt_nobody(workshop: Workshop) -> None:
-    begun = time.monotonic()
     lines, one_line = floods = workshop.start("lines", LINES), workshop.start("one-line", ONE_LINE)
     wait_for("they are at work", lambda: all("said" in first(workshop, run) for run in floods))
     other = workshop.ended(workshop.start("other"))
@@ -41,8 +40,9 @@ def test_floods_of_output_are_bounded_and_hurt_nobody(workshop: Workshop) -> Non
         ended = workshop.ended(run)
         assert (ended.state, workshop.files(run)) == ("done", CHANGED)
         assert 0 < most[run] < MOST_MEMORY
-        most_log = STANDARD.burst + STANDARD.rate * (time.monotonic() - begun)
-        assert log(workshop, run).stat().st_size < most_log + MIB
+        took = ended.ended.uptime - ended.started.uptime  # type: ignore[union-attr]
+        # Some seconds more, in which it was on its way into these states.
+        assert log(workshop, run).stat().st_size < STANDARD.burst + STANDARD.rate * (took + 10)
     assert kept(workshop, lines) + dropped(workshop, lines) == COUNT + 1
     assert dropped(workshop, one_line) > 0
 

@@ -154,6 +154,7 @@ def test_a_record_is_sound_whenever_its_writer_is_killed(tmp_path: Path) -> None
             assert process.stdout and process.stdout.readline() == "held\n"
             time.sleep(0.005 + 0.003 * round)
             while round == 9 and not runs.load(held.run_dir).notes:
+                assert process.poll() is None
                 time.sleep(0.005)
             process.send_signal(signal.SIGKILL)
         run = runs.load(held.run_dir)

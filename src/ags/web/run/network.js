@@ -17,6 +17,8 @@ import { bytesText, clock, counted, oneLine, span, target } from "./text.js";
 const PAGE = 2000;
 const EVERY = 2000;
 const ROW = 30;
+/** Milliseconds after a line has come in which no press counts: it was meant for what was there before. */
+const GUARD = 700;
 
 /** @param {{run: any}} props */
 export function Network({ run }) {
@@ -28,6 +30,7 @@ export function Network({ run }) {
   const place = useMemo(() => new Place(), [filter, run.id]);
   const shown = useMemo(() => requests.filter((each) => fits(each, refusedOnly, words)), [requests.length, filter]);
   const waiting = asks.value.filter((each) => each.run_id === run.id);
+  const moved = useMoved(shown.length);
   if (problem && !requests.length) return html`<div class="tab-pad"><${Trouble} problem=${problem} /></div>`;
   if (!all && !requests.length) return html`<div class="tab-pad"><${Spinner} label="Loading" /></div>`;
   const refused = requests.filter((each) => each.allowed === false).length;
@@ -39,10 +42,19 @@ export function Network({ run }) {
       <${Button} pressed=${refusedOnly} hotkey="f" onClick=${() => setRefusedOnly(!refusedOnly)}>Refused only<//>
     </div>
     ${waiting.length > 0 && html`<${Waiting} asks=${waiting} />`}
-    ${shown.length > 0 ? html`<${Rows} key=${filter} count=${shown.length} place=${place} label="Requests" kind="network"
+    ${shown.length > 0 ? html`<${Rows} key=${filter} count=${shown.length} place=${place} label="Requests" kind="network" pressed
         estimate=${() => ROW} keyOf=${(/** @type {number} */ index) => shown[index].number}
-        row=${(/** @type {number} */ index) => html`<${One} request=${shown[index]} run=${run} />`} />`
+        row=${(/** @type {number} */ index) => html`<${One} request=${shown[index]} run=${run} moved=${moved} />`} />`
       : html`<${Nothing} run=${run} any=${requests.length > 0} />`}`;
+}
+
+/** When lines came under what was there already. @param {number} count */
+function useMoved(count) {
+  const moved = useRef(0);
+  const before = useRef(count);
+  if (before.current && before.current !== count) moved.current = Date.now();
+  before.current = count;
+  return moved;
 }
 
 /**
@@ -109,8 +121,8 @@ function Waiting({ asks }) {
   </section>`;
 }
 
-/** @param {{request: Request, run: any}} props */
-function One({ request, run }) {
+/** @param {{request: Request, run: any, moved: {current: number}}} props */
+function One({ request, run, moved }) {
   const { allowed, reason } = request;
   const why = reasonText(reason);
   const rule = request.rule ? `${oneLine(request.rule, 120)}${request.layer ? ` (${oneLine(request.layer, 40)})` : ""}` : "";
@@ -121,16 +133,17 @@ function One({ request, run }) {
     <span class="request-target mono" dir="ltr" title=${target(request)}>${target(request)}</span>
     <span class="request-why faint" title=${allowed ? rule : why}>${allowed ? rule : why}</span>
     <span class="request-size faint">${allowed && `↑${bytesText(request.sent)} ↓${bytesText(request.received)}${took}`}</span>
-    <span class="request-do">${!allowed && couldAllow(/** @type {any} */ (request)) && html`<${Allow} request=${request} run=${run} />`}</span>
+    <span class="request-do">${!allowed && couldAllow(/** @type {any} */ (request)) && html`<${Allow} request=${request} run=${run} moved=${moved} />`}</span>
   </div>`;
 }
 
-/** One press for an hour, or for a rule in the policy; one more takes that back. @param {{request: any, run: any}} props */
-function Allow({ request, run }) {
+/** One press for an hour, or for a rule in the policy; one more takes that back. @param {{request: any, run: any, moved: {current: number}}} props */
+function Allow({ request, run, moved }) {
   const [busy, setBusy] = useState(false);
   const purpose = purposeOf(run, request);
   const isAdded = added.value.has(purpose);
   const doing = (/** @type {() => Promise<unknown>} */ act) => async () => {
+    if (Date.now() - moved.current < GUARD) return;
     setBusy(true);
     await act();
     setBusy(false);

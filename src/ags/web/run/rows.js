@@ -60,9 +60,10 @@ export class Place {
  *   kind?: string,
  *   total?: number,
  *   unit?: string,
- * }} props `total` is what the news are counted by, where a row holds several
+ *   pressed?: boolean,
+ * }} props `total` is what the news are counted by, where a row holds several; `pressed`: there are buttons in its rows
  */
-export function Rows({ count, place, estimate, row, keyOf, label, kind = "", total = count, unit = "new" }) {
+export function Rows({ count, place, estimate, row, keyOf, label, kind = "", total = count, unit = "new", pressed = false }) {
   const box = useRef(/** @type {HTMLDivElement | null} */ (null));
   const body = useRef(/** @type {HTMLDivElement | null} */ (null));
   const [, again] = useState(0);
@@ -96,11 +97,18 @@ export function Rows({ count, place, estimate, row, keyOf, label, kind = "", tot
     place.pinned = true;
     redraw();
   };
+  // What can be pressed must not move under the pointer: the next line may be of the agent's choosing.
+  const still = () => {
+    if (!pressed || !place.pinned || !box.current) return;
+    place.note(box.current);
+    place.hold();
+    redraw();
+  };
   if (place.pinned) place.seen = total;
   const fresh = place.follows && !place.pinned ? total - place.seen : 0;
   return html`<div class="rows-frame ${kind}">
     <div class="rows-box" ref=${box} role="region" aria-label=${label} tabindex="0"
-      onScroll=${onScroll} onWheel=${holdUp(place)} onKeyDown=${moveByKeys(place, toEnd)} onTouchMove=${() => place.hold()}>
+      onScroll=${onScroll} onWheel=${holdUp(place)} onKeyDown=${moveByKeys(place, toEnd)} onTouchMove=${() => place.hold()} onPointerEnter=${still}>
       <div class="rows-all" style=${{ height: `${heights.top(count)}px` }}>
         <div class="rows-seen" ref=${body} style=${{ top: `${heights.top(first)}px` }}>
           ${range(first, end).map((index) => html`<div class="rows-row" key=${keyOf(index)}>${row(index)}</div>`)}

@@ -49,7 +49,7 @@ GOOD: dict[str, Any] = {
     "answer_ask": {"verdict": "for", "seconds": 60, "uses": 1},
     "save_policy": {"text": "ask: true\n", "revision": "0" * 64},
     "check_policy": {"text": "ask: true\n"},
-    "allow_refused": {"verdict": "always", "revision": "0" * 64},
+    "allow_refused": {"verdict": "for", "seconds": 60, "revision": "0" * 64},
     "withdraw_rule": {"rule": "a.example", "revision": "0" * 64},
     "install_agent": {"version": "1.0.0"},
 }

@@ -11,6 +11,8 @@ import asyncio
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ags.server import problems
+
 PATIENCE = 10.0
 """Seconds for a whole head to arrive."""
 MOST_HEAD = 64 * 1024
@@ -125,6 +127,17 @@ class Prompt(H11Protocol):
         if whole is not None:
             self._head = None
             super().data_received(whole)
+
+    def send_400_response(self, msg: str) -> None:
+        """As everything that goes wrong here is told: uvicorn itself would say it in plain text."""
+        told = problems.answer(
+            400, "Cannot take the request", detail="it is not HTTP, or its head is too large"
+        )
+        headers = [*told.raw_headers, (b"connection", b"close")]
+        answer = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
+        for event in (answer, h11.Data(data=bytes(told.body)), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event))
+        self.transport.close()
 
     def handle_events(self) -> None:
         super().handle_events()

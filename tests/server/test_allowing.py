@@ -15,8 +15,8 @@ import pytest
 from ags import runs
 from ags.control import client
 from ags.egress.audit import Chain, Line
-from tests.server.shop import Shop, eventually, opened
-from tests.server.test_asks import Origin, policy_of
+from tests.server.shop import Shop, eventually
+from tests.server.test_asks import Origin, leading_to, policy_of
 from tests.web.past import past
 
 TRIES = (
@@ -37,11 +37,7 @@ def origin() -> Iterator[Origin]:
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory, origin: Origin) -> Iterator[Shop]:
-    with opened(tmp_path_factory.mktemp("shop")) as made:
-        policy = policy_of(made)
-        policy.parent.mkdir(parents=True)
-        where = f"{{address: 127.0.0.1, port: {origin.port}}}"
-        policy.write_text(f"# mine\nupstreams:\n  new.example: {where}\n{LOOKS}{DENIES}")
+    with leading_to(origin, tmp_path_factory.mktemp("shop"), f"# mine\n{LOOKS}{DENIES}") as made:
         yield made
 
 
@@ -66,6 +62,8 @@ LINES = (
     refused("*.example"),
     refused("narrow.example", "method", method="POST", path="/v1/..."),
     refused("narrow.example", "method", method="POST", path="/users/*"),
+    # A rule that only the run itself knows, such as that of an agent at a shell's hand.
+    replace(refused("inner.example", "path", method="GET"), rule="inner.example", layer="built-in"),
 )
 
 
@@ -173,6 +171,14 @@ def test_where_a_rule_looks_inside_only_what_was_refused_is_added(shop: Shop, ov
     assert policy_of(shop).read_text() == before
 
 
+def test_where_a_rule_of_the_run_looked_inside_it_is_no_wider(shop: Shop, over: str) -> None:
+    told = allowed(shop, over, 13)
+    assert told["rule"] == (
+        '{host: inner.example, ports: [443], methods: [GET], paths: ["/v1/items"]}'
+    )
+    taken_back(shop, told)
+
+
 def test_what_nobody_answered_in_time_is_allowed_as_it_was_asked(shop: Shop, over: str) -> None:
     told = allowed(shop, over, 7)
     assert told["rule"] == "{host: late.example, ports: [443]}"
@@ -181,7 +187,7 @@ def test_what_nobody_answered_in_time_is_allowed_as_it_was_asked(shop: Shop, ove
 
 @pytest.mark.parametrize(
     ("number", "status"),
-    [*((number, 409) for number in (2, 3, 4, 5, 8, 9, 10, 11, 12)), (13, 404), (0, 422)],
+    [*((number, 409) for number in (2, 3, 4, 5, 8, 9, 10, 11, 12)), (14, 404), (0, 422)],
 )
 def test_what_no_rule_can_allow_changes_nothing(
     shop: Shop, over: str, number: int, status: int

@@ -51,13 +51,20 @@ def origin() -> Iterator[Origin]:
         yield made
 
 
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory, origin: Origin) -> Iterator[Shop]:
-    with opened(tmp_path_factory.mktemp("shop")) as made:
+@contextlib.contextmanager
+def leading_to(origin: Origin, place: Path, more: str = "") -> Iterator[Shop]:
+    """A shop for which `new.example` is this origin, and more in the policy."""
+    with opened(place) as made:
         policy = policy_of(made)
         policy.parent.mkdir(parents=True)
         where = f"{{address: 127.0.0.1, port: {origin.port}}}"
-        policy.write_text(f"upstreams:\n  new.example: {where}\n")
+        policy.write_text(f"upstreams:\n  new.example: {where}\n{more}")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory, origin: Origin) -> Iterator[Shop]:
+    with leading_to(origin, tmp_path_factory.mktemp("shop")) as made:
         yield made
 
 

@@ -70,7 +70,7 @@ def _asked(policy: Policy, line: Record) -> Record:
     """As a person would be asked: for the port or, where a rule looks inside, for the request."""
     reason = "not-listed" if line.get("reason") in ASKED else line.get("reason")
     request = learn.refused(line)
-    # The run has rules that are not here: of `--policy`, of agents at hand, of package tools.
+    # The run has rules that are not here: of agents at hand, of package tools.
     judged_inside = bool(line.get("rule")) and line.get("reason") != "port"
     if judged_inside or (request is not None and decide(policy, request).reason in INSIDE):
         return {**line, "reason": reason}

@@ -25,7 +25,11 @@ WORK = r"""
 sed -i 's/^3$/three/' file a.diff a.conv a.merge
 touch a.filter a.process; echo new > new
 """
-COMMITTED = WORK + "git add new; git -c core.hooksPath=/dev/null commit -qm new\n"
+# What is changed after the commit has to go through its filter once more, whatever its time says.
+COMMITTED = WORK + (
+    "git add new; git -c core.hooksPath=/dev/null commit -qm new\n"
+    "echo more >> a.filter; echo more >> a.process\n"
+)
 PLAIN = (
     "git status; git show; git log -p; git diff HEAD~; git commit --allow-empty -m mine; "
     "git update-ref refs/heads/more HEAD; rm file; git checkout file; git gc -q; git fetch ."

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from ags import proc
-from ags.cli.pager import pager
+from ags.cli.pager import _terminal_lent, pager
 from tests.cli.desk import Desk
 
 LONG = {"a.txt": "".join(f"line {number}\n" for number in range(5000))}
@@ -93,3 +96,14 @@ def test_ctrl_c_reaches_the_pager(desk: Desk, tmp_path: Path) -> None:
         "diff", "fix-login", keys={"ready": "\x03"}, env={"PAGER": given}
     )
     assert code == 0 and "caught" in screen and "Traceback" not in screen
+
+
+def test_ctrl_c_before_the_pager_has_begun_reaches_it() -> None:
+    async def lent() -> int:
+        with _terminal_lent() as to:
+            os.kill(os.getpid(), signal.SIGINT)
+            child = proc.spawn(("/bin/sleep", "1000"), env={}, descriptors={})
+            to(child)
+            return await child.wait()
+
+    assert asyncio.run(lent()) == -signal.SIGINT

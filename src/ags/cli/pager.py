@@ -8,7 +8,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ags import proc
@@ -50,6 +50,20 @@ async def page(lines: Iterable[str], environ: Mapping[str, str]) -> None:
             print(line)
         return
     sys.stdout.flush()
+    with _terminal_lent() as to:
+        started = _start(command, environ)
+        if started is not None:
+            child, writing = started
+            to(child)
+            await _feed(writing, lines)
+            await child.wait()
+            return
+    for line in lines:
+        print(line)
+
+
+def _start(command: tuple[str, ...], environ: Mapping[str, str]) -> tuple[Child, int] | None:
+    """The pager and where it is fed; None if it cannot be run."""
     reading, writing = os.pipe()
     try:
         child = proc.spawn(
@@ -60,31 +74,34 @@ async def page(lines: Iterable[str], environ: Mapping[str, str]) -> None:
         )
     except proc.ProcessError:
         os.close(writing)
-        for line in lines:
-            print(line)
-        return
+        return None
     finally:
         os.close(reading)
-    with _terminal_lent(child):
-        await _feed(writing, lines)
-        await child.wait()
+    return child, writing
 
 
 @contextlib.contextmanager
-def _terminal_lent(child: Child) -> Iterator[None]:
-    """It has a session of its own, so what the terminal sends to us is passed on."""
+def _terminal_lent() -> Iterator[Callable[[Child], None]]:
+    """To one with a session of its own: what the terminal sends to us is passed on, from its
+    very first moment."""
     loop = asyncio.get_running_loop()
     passed = (signal.SIGINT, signal.SIGWINCH)
-    for number in passed:
-        loop.add_signal_handler(number, child.signal, number)
+
+    def to(child: Child) -> None:
+        for number in passed:
+            loop.add_signal_handler(number, child.signal, number)
+        signal.pthread_sigmask(signal.SIG_SETMASK, waiting)
+
+    waiting = signal.pthread_sigmask(signal.SIG_BLOCK, passed)
     # Stopped, we would leave the shell and the pager to read the same keys.
     before = signal.signal(signal.SIGTSTP, signal.SIG_IGN)
     try:
-        yield
+        yield to
     finally:
         signal.signal(signal.SIGTSTP, before)
         for number in passed:
             loop.remove_signal_handler(number)
+        signal.pthread_sigmask(signal.SIG_SETMASK, waiting)
 
 
 async def _feed(descriptor: int, lines: Iterable[str]) -> None:

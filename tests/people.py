@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import secrets
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,7 +114,7 @@ def myself(checkout: Path, environment: Mapping[str, str]) -> Person:
 @contextlib.contextmanager
 def throw_away_user(checkout: Path, environment: Mapping[str, str]) -> Iterator[Person]:
     """A user who exists as long as the context does."""
-    name = f"ags-test-{os.getpid()}"
+    name = f"ags-test-{secrets.token_hex(4)}"  # of one that was killed, a user may be left
     subprocess.run(("useradd", "--create-home", "--shell", "/bin/sh", name), check=True)
     try:
         user = pwd.getpwnam(name)
@@ -128,7 +130,24 @@ def throw_away_user(checkout: Path, environment: Mapping[str, str]) -> Iterator[
 
 
 def _end_processes(uid: int) -> None:
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if entry.name.isdigit() and entry.stat().st_uid == uid:
-                os.kill(int(entry.name), signal.SIGKILL)
+    """And see them gone: of a user with a process on its way out, `userdel` removes nothing."""
+    until = time.monotonic() + 120
+    while left := [pid for pid in _processes() if _is_of(pid, uid)]:
+        assert time.monotonic() < until, left
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def _processes() -> Iterator[int]:
+    return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+
+
+def _is_of(pid: int, uid: int) -> bool:
+    """And no zombie, which has no root and which `userdel` passes over."""
+    try:
+        os.stat(f"/proc/{pid}/root")
+        return os.stat(f"/proc/{pid}").st_uid == uid
+    except OSError:
+        return False

@@ -143,7 +143,7 @@ class Office:
         """All below the place that have to do with it, by name or content."""
         top = self.state.parent
         found = [path for path in top.rglob("*") if not path.is_dir()]
-        return [path for path in found if word in f"{path.relative_to(top)} {path.read_text()}"]
+        return sorted(p for p in found if word in f"{p.relative_to(top)} {p.read_text()}")
 
 
 @pytest.fixture

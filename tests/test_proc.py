@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import os
 import signal
@@ -94,8 +95,9 @@ def test_a_failure_beside_it_does_not_hang_the_loop() -> None:
 
 
 def test_a_spawned_process_has_exactly_the_descriptors_it_is_given(tmp_path: Path) -> None:
-    stray = os.open("/dev/null", os.O_RDONLY)
-    os.set_inheritable(stray, True)
+    null = os.open("/dev/null", os.O_RDONLY)
+    stray = fcntl.fcntl(null, fcntl.F_DUPFD, 40)  # no number that the process has anyway
+    os.close(null)
     out = os.open(tmp_path / "out", os.O_RDWR | os.O_CREAT)
 
     async def scene() -> int:
@@ -192,3 +194,30 @@ def _wait(folder: Path) -> Callable[[], None]:
             time.sleep(0.01)
 
     return work
+
+
+def test_a_child_that_nobody_could_follow_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(pid: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    sleep = long_sleep()
+
+    async def scene() -> None:
+        before = os.listdir("/proc/self/fd")
+        with pytest.raises(proc.ProcessError, match="Too many open files"):
+            proc.spawn(("/bin/sleep", sleep.split()[1]), env={}, descriptors={0: 0, 1: 1})
+        assert os.listdir("/proc/self/fd") == before
+
+    monkeypatch.setattr(os, "pidfd_open", none_left)
+    asyncio.run(scene())
+    gone(sleep)
+
+
+def test_without_descriptors_to_give_nothing_is_started_and_none_stays_open() -> None:
+    async def scene() -> None:
+        before = os.listdir("/proc/self/fd")
+        with pytest.raises(proc.ProcessError):
+            proc.spawn(("/bin/true",), env={}, descriptors={0: 0, 1: 9999})
+        assert os.listdir("/proc/self/fd") == before
+
+    asyncio.run(scene())

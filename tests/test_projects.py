@@ -19,6 +19,7 @@ from ags.runs import Order, Run
 from ags.workspace import git
 from ags.workspace.remote import Person, checked_url
 from tests.disk import fill, small_disk
+from tests.interactive.watching import gone
 from tests.people import ROOT
 from tests.workspace.forge import Forge
 from tests.workspace.repositories import go
@@ -261,6 +262,7 @@ def test_one_that_was_killed_has_failed_and_can_be_added_again(
     assert (seen.state, "interrupted" in seen.error) == ("failed", True)
     site.stall = False
     site.stalled.set()
+    gone(str(engine.ags_home))  # its git lived on, and would make folders anew
     (engine.ags_home / "projects" / seen.id / ".new-left/objects").mkdir(parents=True)
     assert add(engine, room, site.url("shop.git")).state == "ready"
     assert not [name for name in tree(engine) if ".new" in name]

@@ -39,7 +39,12 @@ UNPIN_TURNS = 8
 ENDING = 5.0
 """Seconds in which a run that does not answer any more should be gone."""
 LEAVING = 0.5
-"""Seconds for one that has just ended to let go of its lock."""
+"""Seconds for somebody to let go of a run's lock."""
+LAST_WORD = 10.0
+"""The same for the supervisor of a run that has ended: its record is seen before a slow disk has
+it, and until then the lock is held."""
+ASKED = 0.1
+"""Seconds: whoever only asks whether a run is tended has its lock for a moment."""
 FIRST_LOOK, LONGEST_LOOK = 0.02, 0.2
 MOST_GOAL = 120 * KIB
 
@@ -93,10 +98,11 @@ class Engine(Shelf):
     async def hold(self, name: str) -> Held:
         """Take the lock of a run that nobody tends, or is about to leave."""
         run_dir, waited = self.run_dir(name), 0.0
-        while runs.is_alive(run_dir) and waited < LEAVING:
+        patience = LAST_WORD if runs.load(run_dir).is_final else LEAVING
+        while runs.is_alive(run_dir) and waited < patience:
             await asyncio.sleep(FIRST_LOOK)
             waited += FIRST_LOOK
-        return runs.hold(run_dir, patience=0)
+        return runs.hold(run_dir, patience=ASKED)
 
     async def start(self, wish: Wish) -> Run:
         """A new run with a supervisor of its own; returns as soon as that is there."""

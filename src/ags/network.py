@@ -26,7 +26,8 @@ from ags.kernel import netns
 
 COVERED = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 REFUSED = "refused.ags-fence-check.example"
-CHECK_TIMEOUT = 5.0
+CHECK_TIMEOUT = 20.0
+"""Seconds, however many start at once."""
 CHECK_SPARES = 4
 """Sockets that the check uses up: two names, a lookup and a connection each."""
 SERVICES_HINT = "services of the host that were opened for you are at this name"
@@ -99,21 +100,30 @@ class Network:
         self._init = sandbox.init
         left = replace(opened, spares=opened.spares[CHECK_SPARES:])
         self.ports = Ports(Spares(sandbox.init, left), opened, self._ags_home)
+        await self._listen()  # the policy may be another since it was asked for its ports
 
     async def change(self, terms: Terms) -> None:
         """Another policy from now on, with listeners for the ports that are new in it."""
         before, self.fence.terms = self.fence.terms, terms
-        new = terms.policy.ports - self._listening
-        if not new or self.server is None:
-            return
-        self._listening |= new
         try:
-            wanted = netns.Wanted(ports=tuple(sorted(new)), gateway=False, spares=0)
-            self.server.add(await netns.open_sockets(self._init, wanted))
+            await self._listen()
         except BaseException:
-            self._listening -= new
             if self.fence.terms is terms:  # and not those of another change since
                 self.fence.terms = before
+            raise
+
+    async def _listen(self) -> None:
+        """On the ports that are new. While the network is being opened, that is left to its end."""
+        server, listening = self.server, self._listening
+        new = self.fence.policy.ports - listening
+        if not new or server is None or self.ports is None:
+            return
+        listening |= new
+        try:
+            wanted = netns.Wanted(ports=tuple(sorted(new)), gateway=False, spares=0)
+            server.add(await netns.open_sockets(self._init, wanted))
+        except BaseException:
+            listening -= new
             raise
 
     async def close(self) -> None:

@@ -91,9 +91,7 @@ async def run(
                 )
                 code = await child.wait()
         except BaseException as error:
-            if child.code is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(child.pid, signal.SIGKILL)
+            child.kill_group()
             await child.wait()
             if isinstance(error, TimeoutError):
                 raise ProcessError(argv, None, b"", f"no end after {timeout:g} s") from error
@@ -171,7 +169,12 @@ class Child:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self._pidfd = os.pidfd_open(pid)
+        try:
+            self._pidfd = os.pidfd_open(pid)
+        except OSError:  # too many open files: nobody could follow it, nor know of it
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
         self._code: int | None = None
         self._ended = asyncio.Event()
         asyncio.get_running_loop().add_reader(self._pidfd, self._reap)
@@ -198,6 +201,12 @@ class Child:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, number)
 
+    def kill_group(self) -> None:
+        """For one that was spawned: with all that it started and that has stayed with it."""
+        if self._code is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+
 
 def spawn(
     argv: Sequence[str],
@@ -213,12 +222,12 @@ def spawn(
     if user is not None:
         argv = (*_become(*user, env), *argv)
     _seal_inherited()
-    raised = {
-        theirs: fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, 64) for theirs, ours in descriptors.items()
-    }
-    actions = [(os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in raised.items()]
-    actions += [(os.POSIX_SPAWN_CLOSE, fd) for fd in (0, 1, 2) if fd not in raised]  # type: ignore[misc]
+    raised: dict[int, int] = {}
     try:
+        for theirs, ours in descriptors.items():
+            raised[theirs] = fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, 64)
+        actions = [(os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in raised.items()]
+        actions += [(os.POSIX_SPAWN_CLOSE, fd) for fd in (0, 1, 2) if fd not in raised]  # type: ignore[misc]
         pid = os.posix_spawn(
             argv[0],
             list(argv),
@@ -228,12 +237,12 @@ def spawn(
             setsigmask=(),
             setsigdef=[s for s in signal.valid_signals() if s not in _UNTOUCHABLE],
         )
+        return Child(pid)
     except OSError as error:
         raise ProcessError(argv, None, b"", cause=error.strerror or str(error)) from error
     finally:
         for fd in raised.values():
             os.close(fd)
-    return Child(pid)
 
 
 async def aside(

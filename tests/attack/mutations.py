@@ -382,8 +382,8 @@ MUTATIONS: dict[str, Mutation] = {
     "free disk floor": Mutation(
         without_limit("disk_free"),
         (
-            f"{RESOURCES}::test_a_disk_is_not_filled_to_the_brim",
-            f"{RESOURCES}::test_inodes_are_not_used_up",
+            f"{RESOURCES}::test_a_disk_is_not_filled_to_the_brim[root]",
+            f"{RESOURCES}::test_inodes_are_not_used_up[root]",
         ),
     ),
     "time limit": Mutation(

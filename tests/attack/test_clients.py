@@ -139,6 +139,7 @@ def test_a_client_finds_its_own_history_and_nothing_of_another_that_is_at_work(
 def test_the_search_finds_files_names_and_processes_where_they_are_its_own(office: Office) -> None:
     word = canary("acme")
     there = f"echo file {word} > /tmp/x; touch /tmp/{word}-name; W={word} sleep 600 &"
+    there += " until tr '\\0' '\\n' < /proc/$!/environ | grep -q ^W=; do :; done;"
     own = office.run("acme", f"{there} {look('acme')}").splitlines()
     assert {f"file {word}", f"/tmp/{word}-name", f"W={word}"} <= set(own)
 

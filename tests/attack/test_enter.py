@@ -219,7 +219,7 @@ def test_a_second_process_that_floods_the_memory_is_stopped(
             out = await said(sandbox, "/usr/bin/python3", "-c", HOG, str(megabytes))
         return out, (await sandbox.wait()).stopped_by
 
-    out, why = play(flood(600))
+    out, why = play(flood(250))
     assert "HELD ALL" not in out and why is not None and "memory" in why
     assert play(flood(20)) == ("HELD ALL\n", None)
 
@@ -253,7 +253,7 @@ def test_a_missing_wall_is_named(box: Box, monkeypatch: pytest.MonkeyPatch) -> N
         entered(box, "true")
 
 
-# Looks at whoever turns up until the one who enters has been there for a while.
+# Looks at whoever turns up, and once more when the one who enters has come to where it waits.
 SPY = """
 import os, time
 known, got = set(os.listdir('/proc')), set()
@@ -266,23 +266,33 @@ def peek(pid, name):
         elif name in ('cwd', 'root'): os.listdir(path); got.add(name)
         elif open(path, 'rb').read(): got.add(name)
     except OSError: pass
-open('ready', 'w').close()
-until = time.monotonic() + 120
-while time.monotonic() < until and not os.path.exists('done'):
+def look():
     for pid in set(os.listdir('/proc')) - known:
         if pid.isdecimal():
             for name in 'cmdline mem exe fd cwd root maps environ auxv stack'.split():
                 peek(pid, name)
+open('ready', 'w').close()
+while not os.path.exists('there'): look()
+look()
 open('spied', 'w').write('\\n'.join(sorted(got)) + '\\n')
 time.sleep(600)
 """
 
 
+STAYS = """
+    os.close(os.open(f"{orders['cwd']}/there", os.O_CREAT | os.O_WRONLY, 0o600))
+    while not os.path.exists(f"{orders['cwd']}/spied"):
+        signal.sigtimedwait((), 0.02)
+    os._exit(7)
+"""
+
+
 @pytest.fixture
 def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever enters stays a while between the fork and the first program, and goes no further."""
+    """Whoever enters stays between the fork and the first program until it was looked at, and goes
+    no further."""
     session = "    os.setsid()\n"
-    altered(monkeypatch, session, f"{session}    signal.sigtimedwait((), 2); os._exit(7)\n")
+    altered(monkeypatch, session, session + STAYS)
 
 
 def spied(box: Box) -> list[str]:
@@ -293,13 +303,12 @@ def spied(box: Box) -> list[str]:
             await until((box.workspace / "ready").exists)
             with pytest.raises(AgsError):
                 await said(sandbox, "true")
-            (box.workspace / "done").touch()
             spied = box.workspace / "spied"
             await until(lambda: spied.exists() and spied.read_text())
             return spied.read_text().splitlines()
 
     found: list[str] = play(scene())
-    for name in ("ready", "done", "spied"):
+    for name in ("ready", "there", "spied"):
         (box.workspace / name).unlink()
     return found
 
@@ -365,7 +374,7 @@ def test_a_second_process_ends_with_its_helper(box: Box) -> None:
             assert _cmdline(second.pid)
             os.kill(_parent(second.pid), 9)
             assert await second.wait() == 137
-            await until(lambda: not _cmdline(second.pid), patience=20)
+            await until(lambda: not _cmdline(second.pid))
             assert not _cmdline(second.pid)
             assert "still here" in await said(sandbox, "echo", "still here")
 

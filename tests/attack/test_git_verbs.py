@@ -17,7 +17,7 @@ from ags import runs
 from ags.errors import AgsError
 from ags.review import apply, review, undo
 from tests.attack.git_poisons import ALL, BASE, BREAKING, GROUPS, planted
-from tests.attack.whole import Whole, until
+from tests.attack.whole import PATIENCE, Whole, until
 from tests.attack.whole import whole as whole
 from tests.workspace.agent import done
 
@@ -96,7 +96,7 @@ class Verbs:
     def _done_again(self) -> None:
         engine = self.whole.engine()
         self._try("restart", lambda: engine.restart("one"))
-        self._try("ended", lambda: engine.ended(engine.run_dir("one"), 30))
+        self._try("ended", lambda: engine.ended(engine.run_dir("one"), PATIENCE))
         self._try("clean", lambda: engine.clean("one"))
         self._try("clean", lambda: engine.clean("one", force=True))
         self._try("remove", lambda: engine.remove("one", force=True))
@@ -210,7 +210,7 @@ def test_a_repository_that_an_agent_made_can_be_looked_at_and_worked_on(
     whole.run("one", f"{planted(marks, GROUPS['tree']['nested'])}\n{named}")
     nested = whole.state / "worktrees/one/nested"
     assert (nested / ".git/hooks/post-index-change").exists()
-    run = done(whole.engine().ended(whole.start("two", "echo 2 > two", folder=nested), 30))
+    run = done(whole.engine().ended(whole.start("two", "echo 2 > two", folder=nested), PATIENCE))
     assert run.state == "done"
     done(review(whole.engine(), "two"))
     done(apply(whole.engine(), "two"))

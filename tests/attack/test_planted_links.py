@@ -19,7 +19,7 @@ from ags import runs
 from ags.errors import AgsError
 from ags.review import apply, review, undo
 from ags.workspace import leftovers, separate
-from tests.attack.whole import Whole, dashed, told
+from tests.attack.whole import PATIENCE, Whole, dashed, told
 from tests.attack.whole import whole as whole
 from tests.workspace.agent import done
 from tests.workspace.scene import swapping
@@ -90,7 +90,7 @@ def test_a_link_in_the_workspace_leads_the_host_nowhere(
         done(undo(engine, "linker"))
     assert whole.sh("git status --porcelain; git rev-parse main; cat d/two") == state
     done(engine.restart("linker"))
-    done(engine.ended(engine.run_dir("linker"), 30))
+    done(engine.ended(engine.run_dir("linker"), PATIENCE))
     done(engine.clean("linker", force=True))
     assert not (whole.state / "worktrees/linker").exists()
     assert turned_up(whole) == ""

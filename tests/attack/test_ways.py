@@ -25,7 +25,7 @@ from ags.errors import AgsError
 from ags.model import KIB, Bind, Cover, Directory, Link, Mask, MountStep, Text, Tmpfs
 from ags.programs.inside import Cell
 from tests.attack.test_agents import install, start
-from tests.attack.whole import Whole, told
+from tests.attack.whole import PATIENCE, Whole, told
 from tests.attack.whole import whole as whole
 from tests.box import Box
 from tests.workspace.agent import done
@@ -122,7 +122,7 @@ def by_install(gift: Gift) -> bool:
     cell = Cell(Bubblewrap(), Settings(), {}, gift.whole.home)
     bind, also = Bind(gift.given, GIVEN, writable=True), Bind(gift.tool, PLACE)
     with suppress(AgsError):
-        done(cell.run(("/bin/sh", "-c", RAN), bind, GIVEN, also=(also,), timeout=30))
+        done(cell.run(("/bin/sh", "-c", RAN), bind, GIVEN, also=(also,), timeout=PATIENCE))
     return gift.take_ran()
 
 

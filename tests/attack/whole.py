@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -142,9 +142,15 @@ def whole_for(seat: str, mutation: str | None) -> Iterator[Whole]:
 def _end_all(state: Path) -> None:
     """A test that failed may have left runs at work."""
     for run in runs.load_all(state)[0]:
-        if runs.is_alive(runs.directory(state, run.id)):
-            assert run.supervisor is not None
-            os.kill(run.supervisor.pid, signal.SIGKILL)
+        _end(runs.directory(state, run.id))
+
+
+def _end(run_dir: Path) -> None:
+    until(lambda: not runs.is_alive(run_dir) or runs.load(run_dir).supervisor is not None)
+    if runs.is_alive(run_dir) and (supervisor := runs.load(run_dir).supervisor):
+        with suppress(ProcessLookupError):  # it may end by itself meanwhile
+            os.kill(supervisor.pid, signal.SIGKILL)
+    until(lambda: not runs.is_alive(run_dir))
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ from ags.backends import bwrap
 from ags.backends.base import Sandbox
 from ags.egress.wiring import Wiring
 from ags.errors import AgsError
-from ags.kernel import netns
+from ags.kernel import cgroup, netns
+from ags.model import Limits
 from ags.network import Network
 from tests.attack.egress_mutations import EGRESS
 
@@ -63,6 +64,11 @@ def with_any_route(patch: Patch) -> None:
 def outliving_us(patch: Patch) -> None:
     kept = tuple(flag for flag in bwrap.HARDENING if flag != "--die-with-parent")
     patch.setattr(bwrap, "HARDENING", kept)
+
+    def none(run: str, limits: Limits) -> cgroup.Cgroup:
+        raise cgroup.CgroupUnavailable("or the next start of any run would end what is left in it")
+
+    patch.setattr(cgroup, "create", none)
 
 
 def with_the_helper_killed(patch: Patch) -> None:

@@ -123,7 +123,7 @@ class Desk:
         **changes: Any,
     ) -> Run:  # fmt: skip
         """Whatever became of it; one that is not final seems at work while nobody tends it."""
-        at = runs.now()
+        at = self._later()
         made = Run(
             id=runs.new_id(at),
             name=name,
@@ -143,6 +143,13 @@ class Desk:
                 changes["workspace"].mkdir(parents=True)
                 (changes["workspace"] / "a.txt").write_text("hello\nworld\n")
             return held.save(replace(held.run, **changes))
+
+    def _later(self) -> runs.Moment:
+        """By more than ids tell, which are in order to the millisecond: a quick disk is quicker."""
+        newest = max((path.name[:12] for path in self.state.glob("runs/*")), default="")
+        while runs.new_id(at := runs.now())[:12] == newest:
+            pass
+        return at
 
     def log(self, run: Run, *told: tuple[str, Mapping[str, object]]) -> Path:
         path = runs.directory(self.state, run.id) / "events.jsonl"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from ags import proc
-from ags.cli.pager import _terminal_lent, pager
+from ags.cli.pager import _terminal_lent, page, pager
+from ags.errors import AgsError
 from tests.cli.desk import Desk
 
 LONG = {"a.txt": "".join(f"line {number}\n" for number in range(5000))}
@@ -98,12 +101,28 @@ def test_ctrl_c_reaches_the_pager(desk: Desk, tmp_path: Path) -> None:
     assert code == 0 and "caught" in screen and "Traceback" not in screen
 
 
-def test_ctrl_c_before_the_pager_has_begun_reaches_it() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_before_the_pager_has_begun_reaches_it(number: signal.Signals) -> None:
     async def lent() -> int:
         with _terminal_lent() as to:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
             child = proc.spawn(("/bin/sleep", "1000"), env={}, descriptors={})
             to(child)
             return await child.wait()
 
-    assert asyncio.run(lent()) == -signal.SIGINT
+    assert asyncio.run(lent()) == -number
+
+
+def test_what_goes_wrong_meanwhile_is_told_once_the_reader_has_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lines() -> Iterator[str]:
+        yield "one"
+        raise AgsError("read on")
+
+    given = script(tmp_path, f"cat >/dev/null; sleep 0.2; touch {tmp_path}/left")
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    with pytest.raises(AgsError):
+        asyncio.run(page(lines(), {"PAGER": given, "PATH": os.environ["PATH"]}))
+    assert (tmp_path / "left").exists()

@@ -50,13 +50,13 @@ def test_a_project_is_added_listed_pulled_and_removed(desk: Desk, shop: Checkout
     assert said.code == 0 and "shop (project-" in said.out and "is cloned" in said.out
     assert "receiving objects\n" in said.err and "\r" not in said.err
     listed = desk.ags("project", "list").out
-    assert re.search(r"^shop +ready +0 +\ds +/", listed, re.MULTILINE)
+    assert re.search(r"^shop +ready +0 +\d+[sm] +/", listed, re.MULTILINE)
     assert "nothing new" in desk.ags("project", "pull", "shop").out
     shop.git("checkout", "--quiet", "-b", "topic")
     shop.commit("second one")
     assert desk.ags("project", "pull", "shop").out == "shop: new: topic\n"
     told = desk.ags("project", "branches", "shop").out
-    assert re.search(r"^topic +\ds +[0-9a-f]{10}  second one$", told, re.MULTILINE)
+    assert re.search(r"^topic +\d+[sm] +[0-9a-f]{10}  second one$", told, re.MULTILINE)
     names = json.loads(desk.ags("project", "branches", "--json", "shop").out)
     assert {each["name"] for each in names} == {"main", "topic"}
     assert desk.ags("project", "remove", "shop").out == "removed shop\n"

@@ -40,7 +40,7 @@ def ags(desk: Desk, words: str, redirected: str) -> Said:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     return Said(ran.returncode, ran.stdout, ran.stderr)

@@ -25,7 +25,9 @@ NOBODY = 65534
 Done = list[Mapping[str, object]]
 
 
-def verbs(done: Done) -> dict[str, Verb]:
+def verbs(done: Done, go: asyncio.Event | None = None) -> dict[str, Verb]:
+    """`slow` takes until `go`."""
+
     async def note(request: Mapping[str, object]) -> dict[str, object]:
         done.append(request)
         return {"count": len(done)}
@@ -43,7 +45,8 @@ def verbs(done: Done) -> dict[str, Verb]:
         return {"a": object()}
 
     async def slow(request: Mapping[str, object]) -> None:
-        await asyncio.sleep(0.3)
+        assert go is not None
+        await go.wait()
         done.append(request)
 
     return {
@@ -198,10 +201,12 @@ def test_many_connections_are_refused_beyond_a_number_and_come_back_later(tmp_pa
 def test_a_verb_runs_on_when_its_caller_leaves(tmp_path: Path) -> None:
     async def scene() -> None:
         done: Done = []
-        control = await Control.open(tmp_path, verbs(done))
+        go = asyncio.Event()
+        control = await Control.open(tmp_path, verbs(done, go))
         with Raw(tmp_path) as client:
             await client.send(b'{"do": "slow"}\n')
             await until(lambda: bool(control._at_work), "it is at work")
+        go.set()
         await until(lambda: bool(done), "done")
         await control.close()
 
@@ -214,10 +219,12 @@ def test_a_verb_at_work_still_answers_when_all_is_closed(
     monkeypatch.setattr(server, "LAST_WORDS", 600.0)  # of which the idle one gets none
 
     async def scene() -> None:
-        control = await Control.open(tmp_path, verbs([]))
+        go = asyncio.Event()
+        control = await Control.open(tmp_path, verbs([], go))
         asking = asyncio.create_task(ask(tmp_path, "slow"))
         with Raw(tmp_path) as idle:
             await until(lambda: bool(control._at_work), "it is at work")
+            asyncio.get_running_loop().call_later(0.3, go.set)
             await control.close()
             assert await asking == {}
             assert await idle.closed()

@@ -18,7 +18,7 @@ from tests.internet.world import ENVIRONMENT, ROOT
 
 DRIVER = (sys.executable, "-m", "tests.egress.fenced")
 PATHS = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
-PATIENCE = 180.0
+PATIENCE = 600.0
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def page(site: Path, path: str, text: str) -> None:
 
 
 def learnt(
-    internet: Internet, policy: Policy, within: float = 60.0, **given: tuple[str, ...]
+    internet: Internet, policy: Policy, within: float = 240.0, **given: tuple[str, ...]
 ) -> dict[str, tuple[Rule, ...]]:
     fence = Fence(
         Terms(policy),
@@ -106,8 +106,9 @@ def learnt(
 
 
 @pytest.fixture
-def index(internet: Internet, site: Path) -> Iterator[Path]:
-    """Gives its log of requests."""
+def index(internet: Internet, site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Gives its log of requests. What it says is waited for, however slow the machine is."""
+    monkeypatch.setattr(indexes, "PAGE_TIMEOUT", 60.0)
     site.mkdir()
     with shop.opened(internet, "index.example", site) as log:
         yield log
@@ -159,9 +160,12 @@ def test_only_a_verified_index_of_the_open_internet_teaches(internet: Internet, 
     if flaw == "a private address":
         internet.answers(name, ["10.0.0.5"])
     elif flaw == "a redirect":
-        address = f"https://{name}/redirect?to=https://elsewhere.example/&x="
+        address = f"https://{name}/moved"
+        internet.origin("elsewhere.example", tls=True)
     assert learnt(internet, opened(address), pip=(address,)) == {}
-    assert len(origin.requests) <= 3 and internet.lan.visits == []
+    asked = len(origin.requests)
+    assert asked >= 1 if flaw == "a redirect" else asked == 0
+    assert internet.lan.visits == []
     assert "elsewhere.example" not in names(internet)
 
 

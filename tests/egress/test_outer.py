@@ -16,6 +16,7 @@ from tests.egress.origin import ANSWER, GET, HOST, OTHER, POST, SECURE, Origin, 
 @pytest.fixture(autouse=True)
 def _kept_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outer, "LONGEST", 600.0)
+    monkeypatch.setattr(conversation, "AGAIN", 600.0)
 
 
 @pytest.mark.parametrize("host", [HOST, SECURE])

@@ -222,10 +222,11 @@ def dialled(*texts: str, port: int = 443, timeout: float = 60) -> tuple[str, flo
     return asyncio.run(scene())
 
 
-def accepted(listener: socket.socket) -> int:
-    listener.settimeout(0.1)
+def accepted(listener: socket.socket, wanted: int = 0) -> int:
+    """As many as are wanted are waited for, and then whether there are more."""
     count = 0
     while True:
+        listener.settimeout(60 if count < wanted else 0.1)
         try:
             listener.accept()[0].close()
         except TimeoutError:
@@ -237,7 +238,7 @@ def accepted(listener: socket.socket) -> int:
 def test_a_judged_address_is_reached(world: World, address: str) -> None:
     with world.listen(address) as listener:
         assert dialled(address)[0] == address
-        assert accepted(listener) == 1
+        assert accepted(listener, 1) == 1
 
 
 def test_an_address_that_refuses_makes_way_for_the_next_at_once(
@@ -246,14 +247,14 @@ def test_an_address_that_refuses_makes_way_for_the_next_at_once(
     monkeypatch.setattr(resolving, "STAGGER", 600.0)
     with world.listen(PUBLIC) as listener:
         address, _ = dialled(PUBLIC_6, PUBLIC)
-        assert (address, accepted(listener)) == (PUBLIC, 1)
+        assert (address, accepted(listener, 1)) == (PUBLIC, 1)
 
 
 def test_an_address_that_does_not_answer_is_not_waited_for(world: World) -> None:
     _lose_packets(world)
     with world.listen(PUBLIC) as listener:
         address, took = dialled(SILENT, PUBLIC)
-        assert (address, accepted(listener)) == (PUBLIC, 1)
+        assert (address, accepted(listener, 1)) == (PUBLIC, 1)
         assert took >= resolving.STAGGER
 
 
@@ -269,17 +270,17 @@ def test_with_nobody_there_the_error_says_why_and_nothing_stays_open(world: Worl
     before = len(os.listdir("/proc/self/fd"))
     slow = refused(lambda: dial(addresses(SILENT), 443, 0.5))
     assert (slow.reason, slow.cause) == ("unreachable", "no answer for 0.5 s")
-    closed = refused(lambda: dial(addresses(PUBLIC, PUBLIC_6), 443, 5))
+    closed = refused(lambda: dial(addresses(PUBLIC, PUBLIC_6), 443, 60))
     assert (closed.reason, "refused" in closed.cause.lower()) == ("unreachable", True)
-    assert refused(lambda: dial(addresses("8.8.8.8"), 443, 5)).reason == "unreachable"
-    assert refused(lambda: dial((), 443, 5)).reason == "unreachable"
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert refused(lambda: dial(addresses("8.8.8.8"), 443, 60)).reason == "unreachable"
+    assert refused(lambda: dial((), 443, 60)).reason == "unreachable"
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 def test_only_so_many_addresses_are_tried(world: World) -> None:
     bad = ["93.184.216.1"] * resolving.MOST_DIALLED
     with world.listen(PUBLIC) as listener:
-        assert refused(lambda: dial(addresses(*bad, PUBLIC), 443, 5)).reason == "unreachable"
+        assert refused(lambda: dial(addresses(*bad, PUBLIC), 443, 60)).reason == "unreachable"
         assert accepted(listener) == 0
         assert dialled(*bad[1:], PUBLIC)[0] == PUBLIC
 

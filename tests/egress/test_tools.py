@@ -23,6 +23,7 @@ def no_tools_of_the_systems(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     for name in ("sh", "env", "touch", "cat", "sleep", "python3"):
         (bin_ / name).symlink_to(f"/usr/bin/{name}")
     monkeypatch.setattr(toolchains, "STANDARD_PATH", (str(bin_),))
+    monkeypatch.setattr(tools, "TIMEOUT", 60.0)
 
 
 def program(file: Path, script: str) -> Path:

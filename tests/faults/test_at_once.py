@@ -10,7 +10,7 @@ import pytest
 
 from ags.errors import AgsError
 from ags.runs import Run
-from tests.faults.workshop import CHANGED, Workshop, wait_for
+from tests.faults.workshop import CHANGED, WORK, Workshop, wait_for
 from tests.workspace.scene import end_fork, start_fork
 
 LONG = "echo more >> file; echo made > made; echo said; exec sleep 600"
@@ -73,17 +73,23 @@ def check_alone(workshop: Workshop, run: Run) -> None:
     }
 
 
+HELD = f"until [ -e go ]; do sleep 0.05; done; rm go; {WORK}"
+
+
 def test_a_start_and_a_removal_at_once(workshop: Workshop) -> None:
     for number in range(3):
         name = f"try-{number}"
         started, removed = at_once(
             workshop,
-            lambda name=name: workshop.start(name),  # type: ignore[misc]
+            lambda name=name: workshop.start(name, HELD),  # type: ignore[misc]
             lambda name=name: workshop.does(workshop.engine().remove(name)),  # type: ignore[misc]
         )
         assert started == "ok"
         assert "no run of this name" in removed or "at work" in removed
-        run = workshop.ended(workshop.engine().find(name))
+        run = workshop.engine().find(name)
+        wait_for("it is at work", lambda run=run: workshop.load(run).state == "running")  # type: ignore[misc]
+        (workshop.ags_home / "worktrees" / name / "go").touch()
+        run = workshop.ended(run)
         assert (run.state, workshop.files(run)) == ("done", CHANGED)
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ags.errors import AgsError
 from ags.runs import Run
+from tests.faults.conftest import opened
 from tests.faults.workshop import CHANGED, Workshop
 from tests.workspace.scene import NOBODY, forked
 
@@ -36,6 +39,10 @@ DAMAGES = (remove, truncate, overwrite, replace_by_folder)
 
 @pytest.fixture
 def two(workshop: Workshop) -> tuple[Run, Run]:
+    return done_and_killed(workshop)
+
+
+def done_and_killed(workshop: Workshop) -> tuple[Run, Run]:
     """One that is done, and one that was killed and that nobody has noticed yet."""
     done = workshop.ended(workshop.start("done"))
     killed = workshop.start("killed", at="collecting", action="kill")
@@ -69,10 +76,20 @@ def check_listed(workshop: Workshop) -> None:
     assert listing.damaged == ()
 
 
-def test_an_index_that_cannot_be_opened_is_done_without(
-    workshop: Workshop, two: tuple[Run, Run]
-) -> None:
+@pytest.fixture
+def reachable(monkeypatch: pytest.MonkeyPatch) -> Iterator[Workshop]:
+    """Not in a folder of pytest's: others who start it shut the way there, at any time."""
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as folder,
+        opened(Path(folder).resolve(), monkeypatch) as made,
+    ):
+        yield made
+
+
+def test_an_index_that_cannot_be_opened_is_done_without(reachable: Workshop) -> None:
     """Root opens anything, so this is for an ordinary user to meet."""
+    workshop = reachable
+    done_and_killed(workshop)
     check_listed(workshop)
     index = workshop.ags_home / "agents.db"
     index.chmod(0)
@@ -81,15 +98,7 @@ def test_an_index_that_cannot_be_opened_is_done_without(
         return
     for path in (workshop.place, *workshop.place.rglob("*")):
         os.chown(path, NOBODY.uid, NOBODY.gid, follow_symlinks=False)
-    above = [each for each in workshop.place.parents if "pytest-of" in str(each)]
-    modes = {each: each.stat().st_mode for each in above}
-    for each in above:
-        each.chmod(0o755)
-    try:
-        forked(lambda: check_listed(workshop), NOBODY)
-    finally:
-        for each, mode in modes.items():
-            each.chmod(mode)
+    forked(lambda: check_listed(workshop), NOBODY)
 
 
 def halve(record: Path) -> None:

@@ -111,7 +111,7 @@ def test_to_ask_again_gives_a_stubborn_agent_no_more_time(workshop: Workshop) ->
                 await client.ask(workshop.run_dir(run), "stop")
             await asyncio.sleep(0.2)
 
-    workshop.does(asyncio.wait_for(ask_often(), 60))
+    workshop.does(asyncio.wait_for(ask_often(), 120))
     assert (workshop.load(run).state, workshop.files(run)) == ("stopped", CHANGED)
 
 

@@ -191,7 +191,8 @@ def test_whatever_it_is_given_it_answers(text: str) -> None:
 def test_it_takes_a_bounded_time(command: str) -> None:
     start = time.process_time()
     judged(command)
-    assert time.process_time() - start < 3
+    # Of which it takes about one; what is not bounded would take hours.
+    assert time.process_time() - start < 30
 
 
 def test_what_is_too_long_to_be_read_is_refused_if_it_names_danger() -> None:

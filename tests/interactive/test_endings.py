@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from ags.backends.base import Sandbox
+from ags.cli.terminal import TO_COMMAND, Terminal, Wiring
 from tests.cli.callers import as_user
 from tests.interactive.screen import Screen
 from tests.interactive.watching import caller, eventually, gone, long_sleep, running
@@ -59,6 +63,29 @@ def test_a_request_to_end_is_passed_on_and_the_command_answers(screen: Screen, i
     done = screen.done(before)
     assert (done.code, done.output.splitlines()[-1]) == (7, "asked")
     gone(sleep)
+
+
+class Begins:
+    """What would become of a signal at the moment in which the command begins."""
+
+    def __init__(self) -> None:
+        self.found: list[object] = []
+
+    async def release(self) -> None:
+        self.found = [signal.getsignal(number) for number in TO_COMMAND]
+
+    async def wait(self) -> None:
+        assert self.found, "it was never let go"
+
+    def signal(self, number: int, *, group: bool = False) -> None:
+        raise AssertionError(number)
+
+
+def test_signals_are_heard_as_soon_as_the_command_runs() -> None:
+    begins = Begins()
+    nowhere = Wiring(keyboard=False, on_terminal=(False,) * 3, outlet=None, shared=False)
+    asyncio.run(Terminal(nowhere).accompany(cast(Sandbox, begins)))
+    assert signal.SIG_DFL not in begins.found
 
 
 def test_killed_outright_nothing_is_left_and_the_next_run_works(screen: Screen) -> None:

@@ -9,8 +9,8 @@ from tests.interactive.watching import long_sleep, running
 
 CATCHES = """
 import time
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     time.sleep(1000)
 except KeyboardInterrupt:
     print("caught", flush=True)

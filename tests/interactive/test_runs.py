@@ -69,10 +69,12 @@ def test_a_second_ctrl_c_does_not_wait(project: Screen) -> None:
 
 def test_a_run_outlives_the_terminal_it_was_started_from(project: Screen) -> None:
     nap = long_sleep()
-    project.run(f"ags start try --agent shell --detach 'echo made > made; {nap}'")
+    says = "echo made > made; echo said-$((6*7))"
+    project.run(f"ags start try --agent shell --detach '{says}; {nap}'")
+    running(nap)
     before = project.prompt()
     project.enter("ags logs -f try")
-    running(nap)
+    project.wait("said-42")
     project.press("C-c")
     project.done(before)
     running(nap)

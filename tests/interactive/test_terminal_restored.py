@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 from pathlib import Path
 
@@ -50,15 +51,18 @@ def test_settings_the_person_chose_go_inside_and_stay_outside(screen: Screen) ->
 
 def test_a_run_that_is_paused_gives_the_terminal_back_and_takes_it_again(screen: Screen) -> None:
     settings = screen.run("stty -a").output
-    screen.sandbox()
-    os.kill(caller("bash --norc").pid, signal.SIGTSTP)
+    # Others on this machine may have a shell in a sandbox as well.
+    mark = f"MARK={secrets.token_hex(8)}"
+    screen.sandbox(f"-e {mark}")
+    os.kill(caller(mark).pid, signal.SIGTSTP)
     screen.wait("Stopped")
     assert screen.run("stty -a").output == settings
     screen.enter("fg")
     screen.wait("^ags exec.*bash --norc$")
     screen.press("Enter")
-    screen.enter("cat")
-    running("cat", has_terminal=True)
+    sleep = long_sleep()
+    screen.enter(sleep)
+    running(sleep, has_terminal=True)
     screen.press("C-c")  # raw again: otherwise this would reach ags and not the program
     screen.run("true", "in")
     screen.enter("exit")

@@ -174,7 +174,8 @@ def test_closing_the_terminal_leaves_the_program_at_work(
         with open_screen(screen.person, tmp_path, tmp_path / "other") as closed:
             attach(closed, run_dir)
             closed.wait("^in>")
-            closed.enter("value=kept")
+            closed.enter("value=kept; echo is $((6 * 7))")
+            closed.wait("^is 42$")
         mark = f"driver view {run_dir}"
         eventually(lambda: not processes(mark) or None, "the end of view", lambda: processes(mark))
         attach(screen, run_dir)

@@ -71,7 +71,8 @@ async def speak(site: Site, guest: Guest) -> None:
     while arrival := await next_arrival(site, guest):
         site.arrivals.append(arrival)
         exchange = Exchange(site, guest, arrival)
-        await PATHS.get(exchange.path, _greeting)(exchange)
+        moved = _moved if exchange.path.startswith("/moved/") else _greeting
+        await PATHS.get(exchange.path, moved)(exchange)
         if not exchange.keep:
             return
 
@@ -106,6 +107,12 @@ async def _headers(exchange: Exchange) -> None:
 async def _redirect(exchange: Exchange) -> None:
     await exchange.whole()
     await exchange.reply(b"", "302 Found", [("Location", exchange.query["to"])])
+
+
+async def _moved(exchange: Exchange) -> None:
+    """Wherever it was asked for, since not every client says where it would like to be sent."""
+    await exchange.whole()
+    await exchange.reply(b"", "302 Found", [("Location", "https://elsewhere.example/")])
 
 
 async def _status(exchange: Exchange) -> None:

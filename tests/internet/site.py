@@ -16,7 +16,7 @@ from tests.internet.seen import Seen, Visit
 MOST_RAW = 1 << 20
 MOST_BODY = 1 << 16
 PIECE = 1 << 18
-HANDSHAKE = 30.0
+HANDSHAKE = 60.0
 IPV6_FREEBIND = 78
 
 

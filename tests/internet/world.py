@@ -167,7 +167,7 @@ class Internet:
         self.folder.chmod(0o755)
         self.ca_file = self.folder / "ca.pem"
         self.ca_file.write_bytes(self.ca)
-        resolver = f"nameserver {NAMESERVER}\noptions timeout:20 attempts:1\n"
+        resolver = f"nameserver {NAMESERVER}\noptions timeout:30 attempts:1\n"
         (self.folder / "resolv.conf").write_text(resolver)
         (self.folder / "nsswitch.conf").write_text(
             "passwd: files\ngroup: files\nhosts: files dns\n"

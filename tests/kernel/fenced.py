@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import gc
 import os
 import platform
 import select
@@ -63,6 +64,7 @@ def in_child(
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
+        gc.disable()  # it would close what a test before left open, while descriptors are counted
         try:
             prepare()
             if behind is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -259,6 +260,19 @@ def test_tmpfs_of_the_host_that_the_run_sees_is_not_its_memory() -> None:
         assert _own_tmpfs(ours) == []
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "own"),
+    [(False, True, False), (True, False, False), (True, True, False), (False, False, True)],
+)
+def test_nor_is_one_that_the_host_mounts_or_takes_away_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, before: bool, after: bool, own: bool
+) -> None:
+    late = processes.parse_mount("99 1 0:999 / /late rw - tmpfs none rw")
+    looks = iter([[late] * before, [late], [late] * after])
+    monkeypatch.setattr(processes, "mounts", lambda pid=None: next(looks))
+    assert _own_tmpfs(7) == [Path("/proc/7/root/late")] * own
+
+
 def test_a_run_is_stopped_when_its_disk_gets_full() -> None:
     with process(*tmpfs("size=32m")) as pid:
         disk = Path(f"/proc/{pid}/root/mnt")
@@ -335,6 +349,7 @@ def test_a_cancelled_watch_leaves_no_descriptor_open(tmp_path: Path) -> None:
     def descriptors() -> int:
         return len(os.listdir("/proc/self/fd"))
 
+    gc.collect()  # or what a test before left open would be closed in between
     before = descriptors()
     with process(*tmpfs("size=1m")) as pid:
         assert is_quiet(pid, memory(GIB), [tmp_path], seconds=0.1)

@@ -84,7 +84,7 @@ def scene(internet: Internet, shared_bwrap: str) -> Iterator[Scene]:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ags-logins-"))
         os.chmod(folder, 0o755)
-        site, policy = stack.enter_context(serving(internet, Vendor(life=LIFE, slack=60)))
+        site, policy = stack.enter_context(serving(internet, Vendor(life=LIFE, slack=600)))
         yield Scene(internet, shared_bwrap, Path(folder), site, policy)
 
 
@@ -93,11 +93,33 @@ def no_token(site: Site, ended: Outcome, told: Mapping[str, object]) -> bool:
     return not any(token in shown for token in site.vendor.issued)
 
 
+def appears(path: Path) -> None:
+    until = time.monotonic() + 120
+    while not path.exists():
+        assert time.monotonic() < until, f"no {path}"
+        time.sleep(0.05)
+
+
+TAKES_OVER = """
+work(3)
+open("worked", "w").close()
+while not os.path.exists("go"): time.sleep(0.05)
+renew()
+ask_model()
+search()
+"""
+
+
 def test_two_runs_and_a_renewal_in_the_middle(scene: Scene) -> None:
     vendor = scene.site.vendor
     with ExitStack() as stack:
-        script = "work(3); search()"
-        runs = [stack.enter_context(scene.started(name, script)) for name in ("one", "two")]
+        runs = [stack.enter_context(scene.started(name, TAKES_OVER)) for name in ("one", "two")]
+        for name in ("one", "two"):
+            appears(scene.folder / name / "workspace/worked")
+        # However late one of them is: what the other has renewed by then is good.
+        vendor.life = 3600
+        for name in ("one", "two"):
+            (scene.folder / name / "workspace/go").touch()
         ended = [_told(run.ended()) for run in runs]
     assert len(vendor.renewals) >= 2 and not vendor.revoked
     for outcome, told in ended:
@@ -157,10 +179,7 @@ def test_a_log_in_that_is_gone_is_refused_and_told(scene: Scene) -> None:
     script = "while not os.path.exists('gone'): time.sleep(0.05)\nask_model(); renew()"
     workspace = scene.folder / "run/workspace"
     with scene.started("run", script) as running:
-        for _ in range(1200):
-            if (workspace / "login.json").exists():
-                break
-            time.sleep(0.05)
+        appears(workspace / "login.json")
         scene.login.unlink()
         (workspace / "gone").touch()
         ended, told = _told(running.ended())

@@ -21,7 +21,7 @@ from tests.people import ROOT
 from tests.real import installed
 from tests.workspace.repositories import Checkout, checkout
 
-PATIENCE = 150.0
+PATIENCE = 600.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import pytest
 from tests.internet.certificates import Authority
 from tests.models import ModelServer, Say, Script, tools
 from tests.real import installed
-from tests.real.stage import LoggedIn
+from tests.real.stage import PATIENCE, LoggedIn
 from tests.real.terminal import terminal
 from tests.real.vendor import Vendor
 from tests.workspace.repositories import checkout
@@ -112,7 +112,7 @@ def test_two_runs_renew_one_log_in_once_and_the_persons_own_is_still_good(
         )
         for name in names
     ]
-    said = [run.communicate(timeout=150)[0] for run in runs]
+    said = [run.communicate(timeout=PATIENCE)[0] for run in runs]
     assert [run.returncode for run in runs] == [0, 0], said
     vendor = claude.vendor
     assert vendor.renewed == 1 and not vendor.void and vendor.refused == []

@@ -6,7 +6,10 @@ import contextlib
 import http.client
 import json
 import os
+import random
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -101,8 +104,6 @@ class Server:
 
     def raw(self, data: bytes) -> bytes:
         """What comes back until the server closes."""
-        import socket
-
         with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as sock:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 sock.sendall(data)
@@ -175,14 +176,22 @@ def serving(
 
 
 def _url(process: subprocess.Popen[bytes], lock: Path, log: Path) -> str:
+    # Its lock is written before it has printed anything, or would end in order.
+    serving = re.compile(rf'"event": "serving", "pid": {process.pid}\b|serving pid={process.pid}\b')
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until and process.poll() is None:
-        with contextlib.suppress(OSError, ValueError):
-            told = json.loads(lock.read_bytes())
-            if told["pid"] == process.pid and (lock.parent / "token").exists():
-                return str(told["url"])
+        if serving.search(log.read_text()):
+            return str(json.loads(lock.read_bytes())["url"])
         time.sleep(0.02)
     raise AssertionError(f"the server did not start: {log.read_text()}")
+
+
+def free_port() -> int:
+    """None of those that the kernel gives to whoever wants any: it can be taken again later."""
+    while True:
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind(("127.0.0.1", random.randrange(20_000, 30_000)))
+            return int(sock.getsockname()[1])
 
 
 @pytest.fixture

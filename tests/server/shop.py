@@ -91,8 +91,8 @@ def eventually(found: Callable[[], object]) -> None:
 
 
 @contextlib.contextmanager
-def opened(folder: Path) -> Iterator[Shop]:
-    with serving(folder) as server:
+def opened(folder: Path, first: str = "") -> Iterator[Shop]:
+    with serving(folder, first=first) as server:
         (server.home / ".gitconfig").write_text("[user]\nname = Ann\nemail = ann@example.org\n")
         project = checkout(server.home / "project")
         project.write("a.txt", "hello\n")

@@ -241,6 +241,7 @@ def test_strangers_cannot_take_all_places(server: Server) -> None:
     asked = f"GET /api/v1/stream HTTP/1.1\r\nHost: {server.host}\r\n"
     mine = connected(server, f"{asked}Authorization: Bearer {server.token}\r\n\r\n".encode())
     assert b" 200 " in mine.recv(100)
+    began = time.monotonic()
     for data in ("", slow, f"{slow}Content-Type: application/json\r\n\r\n"):
         with contextlib.ExitStack() as held:
             for _ in range(serve.MOST_CONNECTIONS + 5):
@@ -254,7 +255,7 @@ def test_strangers_cannot_take_all_places(server: Server) -> None:
             pass
     mine.close()
     told = [line for line in server.log.read_text().splitlines() if "Too many" in line]
-    assert len(told) == 1
+    assert 1 <= len(told) <= 1 + (time.monotonic() - began) // serve.SELDOM
 
 
 # The keys by themselves, with a clock that can be turned.

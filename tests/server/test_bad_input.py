@@ -18,6 +18,7 @@ import pytest
 
 from tests.server.conftest import Answer
 from tests.server.shop import Shop, eventually, opened, problem
+from tests.server.test_gate import HEARS_OUT
 
 RUN = "there"
 GOOD: dict[str, Any] = {
@@ -185,7 +186,7 @@ def _digest(path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    with opened(tmp_path_factory.mktemp("shop")) as shop:
+    with opened(tmp_path_factory.mktemp("shop"), first=HEARS_OUT) as shop:
         shop.done(name=RUN)
         wish = {"url": str(shop.project.folder)}
         project = shop.told("POST", "/projects", wish, 201)["id"]

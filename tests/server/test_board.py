@@ -105,6 +105,7 @@ def test_what_is_not_known_any_more_begins_anew(
 def test_a_run_that_dies_unheard_is_noticed(workshop: Workshop, served: Server) -> None:
     run = workshop.start("victim", HOLDS)
     with listening(served, "/stream") as board:
+        board.until(lambda each: each.event == "snapshot")  # which could tell of its death already
         eventually("it runs", lambda: workshop.load(run).state == "running")
         workshop.kill_supervisor(run)
         board.until(of(run, "interrupted"))

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,8 +22,10 @@ from ags.server.serve import Server as Uvicorn
 from ags.server.serve import Serving, address, bind, ours
 from ags.server.state import State
 
-from .conftest import Server
+from .conftest import Server, serving
 
+HEARS_OUT = "from ags.server import gate; gate.LET_GO_PATIENCE = 60.0"
+"""Whoever is refused may be slow to send the rest: cut off, they would not read why."""
 FORMS = {
     "urlencoded": ("application/x-www-form-urlencoded", "code={code}"),
     "text": ("text/plain", '{{"code": "{code}"}}'),
@@ -52,6 +54,12 @@ HOSTS = (
     "evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost.:{port}",
     "127.0.0.1.evil.example:{port}", "0.0.0.0:{port}", "[::]:{port}", "127.1:{port}", "",
 )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("patient"), first=HEARS_OUT) as made:
+        yield made
 
 
 def code_of(server: Server) -> str:
@@ -229,45 +237,49 @@ def test_the_same_written_plainly_is_taken(shared: Server) -> None:
     assert b" 200 " in shared.raw((head + end).encode()).splitlines()[0]
 
 
-def test_a_body_is_bounded_whether_or_not_it_says_its_length(shared: Server) -> None:
+def test_a_body_is_bounded_whether_or_not_it_says_its_length(patient: Server) -> None:
     kind = {"Content-Type": "application/json"}
     large = b'"' + b"a" * gate.MOST_BODY + b'"'
-    assert shared.send("POST", "/api/v1/session", kind, large).status == 413
+    assert patient.send("POST", "/api/v1/session", kind, large).status == 413
     chunk = b"%x\r\n%s\r\n" % (len(large), large)
-    head = f"POST /api/v1/session HTTP/1.1\r\nHost: {shared.host}\r\nContent-Type: application/json"
+    head = (
+        f"POST /api/v1/session HTTP/1.1\r\nHost: {patient.host}\r\nContent-Type: application/json"
+    )
     chunked = head.encode() + b"\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk + b"0\r\n\r\n"
-    assert b" 413 " in shared.raw(chunked).splitlines()[0]
-    small = b'{"code": "%s"}' % code_of(shared).encode()
+    assert b" 413 " in patient.raw(chunked).splitlines()[0]
+    small = b'{"code": "%s"}' % code_of(patient).encode()
     chunk = b"%x\r\n%s\r\n" % (len(small), small)
     chunked = head.encode() + b"\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
-    assert b" 200 " in shared.raw(chunked + chunk + b"0\r\n\r\n").splitlines()[0]
+    assert b" 200 " in patient.raw(chunked + chunk + b"0\r\n\r\n").splitlines()[0]
 
 
-def test_the_one_body_that_anybody_may_send_is_short(shared: Server) -> None:
-    code = code_of(shared)
+def test_the_one_body_that_anybody_may_send_is_short(patient: Server) -> None:
+    code = code_of(patient)
     kind = {"Content-Type": "application/json"}
     spaces = b" " * gate.MOST_LOGIN
     long = b'{"code": "%s"}%s' % (code.encode(), spaces)
     fits = long[: gate.MOST_LOGIN]
-    assert shared.send("POST", "/api/v1/session", kind, long).status == 413
-    head = f"POST /api/v1/session HTTP/1.1\r\nHost: {shared.host}\r\nContent-Type: application/json"
+    assert patient.send("POST", "/api/v1/session", kind, long).status == 413
+    head = (
+        f"POST /api/v1/session HTTP/1.1\r\nHost: {patient.host}\r\nContent-Type: application/json"
+    )
     chunked = head.encode() + b"\r\nTransfer-Encoding: chunked\r\n\r\n"
     whole = chunked + b"%x\r\n%s\r\n0\r\n\r\n" % (len(long), long)
-    assert b" 413 " in shared.raw(whole).splitlines()[0]
-    assert shared.send("POST", "/api/v1/session", kind, fits).status == 200
-    known = {**kind, "Authorization": f"Bearer {shared.token}"}
-    assert shared.send("POST", "/api/v1/runs", known, b"{}" + spaces).status == 422
+    assert b" 413 " in patient.raw(whole).splitlines()[0]
+    assert patient.send("POST", "/api/v1/session", kind, fits).status == 200
+    known = {**kind, "Authorization": f"Bearer {patient.token}"}
+    assert patient.send("POST", "/api/v1/runs", known, b"{}" + spaces).status == 422
 
 
-def test_many_large_bodies_of_strangers_hold_up_nobody(shared: Server) -> None:
+def test_many_large_bodies_of_strangers_hold_up_nobody(patient: Server) -> None:
     large = b"{%s}" % b",".join(b'"k%d":1' % n for n in range(90_000))
     kind = {"Content-Type": "application/json"}
     with ThreadPoolExecutor(4) as pool:
         flood = [
-            pool.submit(shared.send, "POST", "/api/v1/session", kind, large) for _ in range(40)
+            pool.submit(patient.send, "POST", "/api/v1/session", kind, large) for _ in range(40)
         ]
         while not all(each.done() for each in flood):
-            assert shared.call("GET", "/health").status == 200
+            assert patient.call("GET", "/health").status == 200
         assert {each.result().status for each in flood} == {413}
 
 

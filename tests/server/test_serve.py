@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib
 import inspect
 import json
 import logging
 import os
 import pty
-import random
 import signal
 import socket
 import ssl
@@ -22,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 from fastapi.dependencies.models import Dependant
 
 from ags import proc
@@ -32,9 +31,11 @@ from ags.errors import AgsError
 from ags.server import serve
 from ags.server.app import ROUTES
 from ags.server.auth import Keys
+from ags.server.log import Log
 from ags.server.serve import Serving, address, check, ours, public
+from ags.server.state import State
 
-from .conftest import ROOT, Server, serving
+from .conftest import ROOT, Server, free_port, serving
 
 BEYOND = (
     "0", "0.0.0.0", "00.0.0.0", "0x0", "::", "[::]", "::0", "0:0:0:0:0:0:0:0", "", " ", "*",
@@ -171,14 +172,6 @@ def words_of(server: Server) -> list[str]:
     return Path(f"/proc/{server.process.pid}/cmdline").read_text().split("\0")
 
 
-def free_port() -> int:
-    """None of those that the kernel gives to whoever wants any."""
-    while True:
-        with socket.socket() as sock, contextlib.suppress(OSError):
-            sock.bind(("127.0.0.1", random.randrange(20_000, 30_000)))
-            return int(sock.getsockname()[1])
-
-
 def test_it_speaks_tls_itself(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
     cert, key = certificate
     words = ("web", "--no-open", "--tls-cert", str(cert), "--tls-key", str(key))
@@ -206,13 +199,13 @@ def test_a_certificate_that_cannot_be_used_is_told(tmp_path: Path) -> None:
 
 
 def test_a_port_in_use_is_told(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with (
-            pytest.raises(AssertionError, match="another program listens there"),
-            serving(tmp_path, port=port),
-        ):
-            pass
+    port = free_port()
+    with (
+        socket.create_server(("127.0.0.1", port)),
+        pytest.raises(AssertionError, match="another program listens there"),
+        serving(tmp_path, port=port),
+    ):
+        pass
     with serving(tmp_path, port=port) as server:  # nothing is left in its way
         assert server.call("GET", "/health").status == 200
 
@@ -295,7 +288,7 @@ def patient(tmp_path: Path) -> Iterator[Server]:
         yield made
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_it_ends_in_order_whatever_is_open(patient: Server, number: int) -> None:
     server = patient
     idle = socket.create_connection(("127.0.0.1", server.port))
@@ -313,6 +306,32 @@ def test_it_ends_in_order_whatever_is_open(patient: Server, number: int) -> None
         each.close()
     with socket.socket() as sock:
         assert sock.connect_ex(("127.0.0.1", server.port)) != 0
+
+
+def test_with_hang_ups_ignored_it_outlives_its_terminal(tmp_path: Path) -> None:
+    ignored = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)"
+    with serving(tmp_path, first=ignored) as server:
+        os.kill(server.process.pid, signal.SIGHUP)
+        assert server.call("GET", "/health").status == 200
+        assert server.end() == 0
+
+
+def test_what_a_last_request_has_begun_does_not_hold_the_end_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        state = State({}, tmp_path, tmp_path / "state", Log("text"))
+
+        async def answered(*_: object) -> None:
+            state.tasks.add(asyncio.create_task(asyncio.sleep(3600)))
+
+        monkeypatch.setattr(uvicorn.Server, "shutdown", answered)
+        await asyncio.wait_for(serve.Server(no_app, wish("127.0.0.1"), state).shutdown(), 60)
+        assert [task.cancelled() for task in state.tasks] == [True]
+
+    async def no_app(*_: object) -> None: ...
+
+    asyncio.run(scene())
 
 
 def test_warnings_that_anybody_can_cause_are_told_once_a_minute(
@@ -391,7 +410,7 @@ def test_systemd_is_told_when_it_is_ready_and_when_it_ends(tmp_path: Path) -> No
 
 
 def test_a_killed_server_leaves_nothing_in_the_way(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:
+    with serving(tmp_path, port=free_port()) as server:
         server.process.kill()
         server.process.wait()
     assert serve.running(server.ags_home, "web") is None

@@ -201,6 +201,7 @@ def test_runs_without_a_terminal_and_unknown_ones_are_told_so(
 ) -> None:
     run = workshop.start("plain", HOLDS)
     over = workshop.ended(workshop.start("over", "true"))
+    eventually("it runs", lambda: workshop.load(run).state == "running")
 
     async def scene() -> None:
         for name, query, wanted, word in (

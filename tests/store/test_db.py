@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import sqlite3
@@ -278,7 +279,7 @@ def test_an_index_with_a_torn_page_is_moved_aside(home: Path, page: int) -> None
     assert size > page * 4096
     with open(home / "agents.db", "r+b") as file:
         file.seek(page * 4096)
-        file.write(os.urandom(4096))
+        file.write(random.Random(page).randbytes(4096))
     with Store(home) as store:
         assert {run.name: run.state for run in store.listing().runs} == before
         assert len(store.notes) == 1 and len(aside(home)) == 1

@@ -111,7 +111,7 @@ def test_a_sealed_run_asks_nobody(internet: Internet, person: Person) -> None:
 
 def test_a_command_reaches_only_what_it_was_given(internet: Internet, person: Person) -> None:
     api = internet.origin("api.four.example")
-    reach = ("curl", "-sS", "-m", "20", "http://api.four.example/")
+    reach = ("curl", "-sS", "-m", "90", "http://api.four.example/")
     assert person.ags("exec", "--", *reach).returncode != 0
     assert api.requests == [] and internet.queries == []
     ran = person.ags("exec", "--allow", "api.four.example", "--", *reach)

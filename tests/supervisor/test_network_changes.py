@@ -44,8 +44,8 @@ def test_what_is_allowed_for_a_time_is_asked_anew_after_it(
         "--ask",
     )
     first = wait_for(lambda: asked(person))
-    assert person.ags("allow", first, "--for", "10s").returncode == 0
-    time.sleep(10.5)
+    assert person.ags("allow", first, "--for", "20s").returncode == 0
+    time.sleep(20.5)
     (person.state / "worktrees/try/over").touch()
     second = wait_for(lambda: asked(person))
     assert second != first and came(api) == ["/a", "/b"]

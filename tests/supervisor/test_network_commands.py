@@ -64,7 +64,7 @@ def test_a_command_trusts_the_roots_of_the_settings(internet: Internet, person: 
     shutil.copy(internet.ca_file, company)
     policy = person.state.parent / "policy.yaml"
     policy.write_text("domains: [{host: api.two.example, methods: [GET]}]\n")
-    get = ("curl", "-sS", "-m", "20", "https://api.two.example/")
+    get = ("curl", "-sS", "-m", "90", "https://api.two.example/")
     person.trusts(None)
     for flags in (("--allow", "api.two.example"), ("--policy", str(policy))):
         refused = person.ags("exec", *flags, "--", *get)
@@ -80,7 +80,7 @@ def test_a_policy_where_commands_write_is_not_read(internet: Internet, person: P
     api = internet.origin("api.five.example", tls=True)
     shared = person.state.parent / "shared"
     shared.mkdir()
-    get = ("curl", "-sS", "-m", "20", "https://api.five.example/")
+    get = ("curl", "-sS", "-m", "90", "https://api.five.example/")
     for folder in (person.project.folder, shared):
         policy = folder / "policy.yaml"
         policy.write_text("domains: [api.five.example]\n")

@@ -40,7 +40,7 @@ def serve(client):
     if b"Basic YWRhOnMzY3JldA==" not in head:
         client.sendall(b"HTTP/1.1 407 Who are you\\r\\n\\r\\n")
         return client.close()
-    origin = socket.create_connection((host, int(port)), 10)
+    origin = socket.create_connection((host, int(port)), 90)
     client.sendall(b"HTTP/1.1 200 Connection established\\r\\n\\r\\n")
     threading.Thread(target=copy, args=(origin, client), daemon=True).start()
     copy(client, origin)
@@ -54,7 +54,7 @@ proxy=$1 log=$2; shift 2
 "$PYTHON" "$proxy" "$log" & pid=$!
 while ! (exec 3<>/dev/tcp/127.0.0.1/3128) 2>/dev/null; do sleep 0.05; done
 "$PYTHON" -m ags.cli.main "$@"; code=$?
-kill $pid
+kill $pid; wait $pid
 exit $code
 """
 

@@ -112,8 +112,8 @@ def test_only_the_hosts_of_agents_with_a_key_are_open_and_the_key_stays_outside(
 ) -> None:
     at_hand.environ["ANTHROPIC_API_KEY"] = KEY
     script = """
-    curl -sS -m 20 -H "x-api-key: $ANTHROPIC_API_KEY" https://api.anthropic.com/
-    curl -sS -m 20 https://api.openai.com/
+    curl -sS -m 90 -H "x-api-key: $ANTHROPIC_API_KEY" https://api.anthropic.com/
+    curl -sS -m 90 https://api.openai.com/
     env; cat ~/.claude.json
     """
     ran = shell(at_hand, script)
@@ -146,9 +146,9 @@ def test_each_log_in_stands_in_the_home_and_goes_to_its_own_maker_alone(
     script = """
     claude=$(sed -n 's/.*"accessToken": "\\(.*\\)".*/\\1/p' ~/.claude/.credentials.json)
     pi=$(sed -n 's/.*"key": "\\(.*\\)".*/\\1/p' ~/.pi/agent/auth.json)
-    curl -sS -m 20 -H "Authorization: Bearer $claude" https://api.anthropic.com/claude
-    curl -sS -m 20 -H "x-api-key: $pi" https://api.anthropic.com/pi
-    curl -sS -m 20 -H "Authorization: Bearer $claude" https://api.openai.com/
+    curl -sS -m 90 -H "Authorization: Bearer $claude" https://api.anthropic.com/claude
+    curl -sS -m 90 -H "x-api-key: $pi" https://api.anthropic.com/pi
+    curl -sS -m 90 -H "Authorization: Bearer $claude" https://api.openai.com/
     cat ~/.claude/.credentials.json ~/.pi/agent/auth.json
     """
     ran = shell(at_hand, script, "--allow", HOSTS["codex"])

@@ -154,6 +154,7 @@ def test_a_program_of_pipx_finds_its_environment(settled: Person, world: Path) -
 
 def test_a_toolchain_of_the_home_cannot_be_changed(settled: Person, world: Path) -> None:
     here = new_folder(world, settled)
+    run(settled, here, "true")  # so that what a first use leaves in a home is there
     before = sorted(settled.home.rglob("*"))
     script = (
         "for place in ~/.pyenv ~/.pyenv/shims ~/.nvm ~/.local/share/pipx/venvs/tally/bin; do"

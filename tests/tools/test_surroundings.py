@@ -31,7 +31,9 @@ def test_the_host_has_a_name_and_knows_itself(inside: Inside) -> None:
 
 def test_only_processes_of_the_sandbox_are_there(inside: Inside) -> None:
     told = inside("ps -eo comm= | sort -u; top -bn1 | head -n 2; pgrep -c bash; free >/dev/null")
-    assert set(told.stdout.split("top - ")[0].split()) == {"bash", "ps", "sort"}
+    seen = set(told.stdout.split("top - ")[0].split())
+    # Who is to become sort may be a bash still when ps looks.
+    assert {"bash", "ps"} <= seen <= {"bash", "ps", "sort"}
     assert "Tasks:" in told.stdout
 
 
@@ -46,8 +48,11 @@ def test_disks_are_told(inside: Inside, workspace: Path) -> None:
 @pytest.mark.parametrize("zone", [None, "Pacific/Auckland", "UTC"])
 def test_time_is_as_outside(inside: Inside, person: Person, zone: str | None) -> None:
     env = {"TZ": zone} if zone else {}
-    outside = person.run_as(["date", "+%Z %z %Y-%m-%d %H"], env=env).stdout
-    assert inside("date '+%Z %z %Y-%m-%d %H'", env=env).stdout == outside
+    told = "%Z %z %Y-%m-%d %H"
+    before = person.run_as(["date", f"+{told}"], env=env).stdout
+    found = inside(f"date '+{told}'", env=env).stdout
+    # The hour may be another meanwhile.
+    assert found in (before, person.run_as(["date", f"+{told}"], env=env).stdout)
 
 
 def test_language_is_as_outside(inside: Inside) -> None:

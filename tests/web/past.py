@@ -61,7 +61,8 @@ WORK = {
     "src/deep/b.py": "def deep(depth: int) -> str:\n    return 'deep' * depth  # and so on\n",
     ".github/workflows/ci.yml": "on: push\njobs: {}\n",
 }
-HELD = "echo at work; curl -s -m 600 http://new.example/; while ! [ -e go ]; do sleep 0.1; done"
+HELD = "echo at work; while ! [ -e go ]; do curl -s -m 600 http://new.example/; sleep 0.1; done"
+"""It asks again when nobody answered in time, which all tests of a file may take longer than."""
 
 
 def furnish(shop: Shop) -> None:

@@ -13,6 +13,11 @@ from tests.web.visiting import DESK, PHONE, Visitor
 HOLDS = "echo at work; {} wait; sleep 900"
 GUARD = 1000
 """Milliseconds after which a press is taken for one that is meant."""
+# Three real ones would be as far apart as the machine is slow, and so might be meant.
+AT_ONCE = """() => {
+    const press = { key: "0", bubbles: true, cancelable: true };
+    for (let n = 0; n < 3; n++) document.body.dispatchEvent(new KeyboardEvent("keydown", press));
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +84,7 @@ def test_two_presses_at_once_are_one_answer(visitor: Visitor, asking: Shop) -> N
     page = visitor.open()
     expect(lines(page)).to_have_count(before)
     page.wait_for_timeout(GUARD)
-    for _ in range(3):
-        page.keyboard.press("0")
+    page.evaluate(AT_ONCE)
     expect(lines(page)).to_have_count(before - 1)
     page.wait_for_timeout(GUARD)
     assert len(asking.get("/asks")["items"]) == before - 1

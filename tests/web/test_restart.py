@@ -11,15 +11,18 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.server.conftest import Server, serving
+from tests.server.conftest import Server, free_port, serving
 from tests.server.shop import Shop
 from tests.web.visiting import UNREACHED, Visitor, logged_in, visiting
 from tests.workspace.repositories import Checkout, checkout
 
+EACH = 40
 COUNTS = (
-    'echo at work; n=0; while ! [ -e go ]; do n=$((n+1)); echo "line $n"; sleep 0.1; done;'
-    " echo all is said"
+    "echo at work; n=0; for word in killed go; do"
+    f' for _ in $(seq {EACH}); do n=$((n+1)); echo "line $n"; sleep 0.1; done;'
+    " until [ -e $word ]; do sleep 0.05; done; done; echo all is said"
 )
+"""So many lines before the server is killed, and as many after, however long that takes."""
 HALF = "Make the totals right, and then"
 TALL = (1280, 6000)
 """So that all rows of the log are in the document, of which else only those in sight are."""
@@ -40,7 +43,8 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    with serving(tmp_path) as server:
+    # One of the ports that nobody else is given: it is to be had again.
+    with serving(tmp_path, port=free_port()) as server:
         (server.home / ".gitconfig").write_text("[user]\nname = Ann\nemail = ann@example.org\n")
         project = checkout(server.home / "project")
         project.write("a.txt", "hello\n")
@@ -66,6 +70,7 @@ def test_a_server_that_is_killed_and_comes_back_loses_nothing(
     visitor.expects(UNREACHED)
 
     place.server.end(signal.SIGKILL)
+    (workspace / "killed").touch()
     for page in (watched, written):
         expect(connection(page)).to_have_text("reconnecting")
     expect(watched.get_by_text("Reconnecting to the server. The run goes on")).to_be_visible()
@@ -75,7 +80,7 @@ def test_a_server_that_is_killed_and_comes_back_loses_nothing(
         for page in (watched, written):
             expect(connection(page)).to_have_text("live")
         # Further than it was: what was said meanwhile has come as well.
-        expect(watched.get_by_text(f"line {len(said) + 20}", exact=True)).to_be_visible()
+        expect(watched.get_by_text(f"line {2 * EACH}", exact=True)).to_be_visible()
         (workspace / "go").touch()
         expect(watched.get_by_text("all is said", exact=True)).to_be_visible()
         expect(watched.get_by_text("Reconnecting to the server")).to_have_count(0)

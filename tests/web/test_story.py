@@ -19,6 +19,11 @@ from tests.web.visiting import Visitor, link, visiting
 from tests.workspace.repositories import Checkout, checkout
 
 ASKS = "echo at work; curl -s -m 600 http://new.example/rates; echo; echo it is over"
+WAITS = """
+import os, time
+while not os.path.exists("go"): time.sleep(0.05)
+"""
+"""The agent tries what it changed, and so is at work until somebody has seen it there."""
 COMMENTS = ("Say it without the f-string", "Test the empty name as well")
 
 
@@ -26,6 +31,8 @@ COMMENTS = ("Say it without the f-string", "Test the empty name as well")
 def example(shop: Shop) -> Checkout:
     made = checkout(shop.server.home / "greetings")
     shutil.copytree(ROOT / "example", made.folder, dirs_exist_ok=True)
+    made.write("greet.py", (made.folder / "greet.py").read_text() + WAITS)
+    made.write(".gitignore", (made.folder / ".gitignore").read_text() + "go\n")
     made.commit("the example")
     return made
 
@@ -51,7 +58,7 @@ def test_the_whole_story(stranger: Visitor, shop: Shop, example: Checkout, origi
     page = stranger.open(link(shop.server))
     add_project(page, example)
     start(page, "Greet people by their name", agent="demo", name="greet")
-    watch_it_work(page)
+    watch_it_work(page, shop)
     answer_what_another_asks(page, origin)
     comment_on_two_lines(page)
     send_and_see_the_second_turn(page)
@@ -82,11 +89,12 @@ def start(page: Page, goal: str, *, agent: str, name: str, ask: bool = False) ->
     expect(page).to_have_url(re.compile(f"/run/{name}$"))
 
 
-def watch_it_work(page: Page) -> None:
+def watch_it_work(page: Page, shop: Shop) -> None:
     activity = page.get_by_role("region", name="Activity")
     expect(activity.get_by_text("First I read the code.")).to_be_visible()
     # It is told while it happens, not at the end.
     expect(state(page)).to_have_text("running")
+    (shop.workspace("greet") / "go").touch()
     expect(activity.get_by_text("The change is on a branch of its own.")).to_be_visible()
     expect(state(page)).to_have_text("done")
     tool = activity.get_by_role("button", name="edit greet.py")

@@ -89,7 +89,8 @@ def test_a_repository_with_longer_ids_can_be_cloned(room: Room) -> None:
     assert refs(made)["refs/heads/main"] == commit and len(commit) == 64
 
 
-def test_progress_is_heard_in_stages_and_not_too_often() -> None:
+def test_progress_is_heard_in_stages_and_not_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "PAUSE", 600.0)
     heard: list[tuple[str, int | None]] = []
     ear = Ear(lambda stage, percent: heard.append((stage, percent)))
     ear(b"Cloning into 'x'...\nremote: Enumerating objects: 3, done.\nRecei")

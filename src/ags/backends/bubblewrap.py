@@ -176,7 +176,8 @@ async def _launch(
             walls.check(command, expected)
             go = os.dup(pipes.go)
         except BaseException as error:
-            child.signal(9)
+            # Were bwrap killed alone before it told its child to go on, that would wait for ever.
+            child.kill_group()
             code = await child.wait()
             if isinstance(error, _NotReady | TimeoutError | IndexError | OSError):
                 raise _explain(plan, code, pipes) from error
@@ -189,12 +190,13 @@ class _NotReady(Exception):
 
 
 class _Pipes(Pipes):
-    """And `info`, on which bwrap says who is the first process inside."""
+    """And `info`, where bwrap says who is the first process inside."""
 
     def __init__(self, stack: contextlib.ExitStack) -> None:
         super().__init__(stack)
-        self.info, self.their_info = os.pipe()
-        self._own(self.info, self.their_info)
+        # A file: bwrap would be killed by a pipe that nobody reads, were we killed, and its child
+        # wait for its word for ever.
+        self.info = proc.filled(b"", stack)
 
 
 def _gated(plan: Plan, streams: Streams) -> tuple[str, ...]:
@@ -227,7 +229,7 @@ def _descriptors(
         STDERR: streams.stderr,
         GO: pipes.their_go,
         READY: pipes.their_ready,
-        INFO: pipes.their_info,
+        INFO: pipes.info,
     } | {fd: proc.filled(content, stack) for fd, content in named.items()}
 
 
@@ -239,19 +241,13 @@ def _other_user(plan: Plan) -> tuple[int, int] | None:
 
 
 async def _wait_ready(pipes: _Pipes) -> int:
-    await _read(pipes.ready)
-    told = b""
-    while not told.rstrip().endswith(b"}"):
-        told += await _read(pipes.info)
-    return int(json.loads(told)["child-pid"])
-
-
-async def _read(fd: int) -> bytes:
-    await proc.readable(fd)
-    data = os.read(fd, 4096)
-    if not data:
+    await proc.readable(pipes.ready)
+    if not os.read(pipes.ready, 4096):
         raise _NotReady
-    return data
+    # By now all of it is there: bwrap lets nothing inside go on before.
+    if not (told := os.pread(pipes.info, 4096, 0)):
+        raise _NotReady
+    return int(json.loads(told)["child-pid"])
 
 
 def _explain(plan: Plan, code: int, pipes: _Pipes) -> AgsError:

@@ -49,8 +49,8 @@ async def _demo(engine: Engine, limits: Limits, paint: Paint) -> int:
     name = _free_name(engine)
     project = await _project(engine, name)
     print(f"A small project is in {project}. The agent gets a copy of it, in a sandbox:\n")
-    run = await engine.start(Wish(name, GOAL, "demo", project, limits))
-    ended = await start.followed(engine, run)
+    starting = engine.start(Wish(name, GOAL, "demo", project, limits))
+    ended = await start.followed(engine, starting)
     if ended.result is None:
         start.summary(ended)
         return start.exit_code(ended)

@@ -215,7 +215,6 @@ async def accompanied(
             try:
                 if network is not None:
                     await network.open(sandbox)
-                await sandbox.release()
                 await terminal.accompany(sandbox)
             except BaseException:
                 await sandbox.kill()

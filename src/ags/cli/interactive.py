@@ -143,22 +143,25 @@ def _has_terminal(engine: Engine, run: Run) -> bool:
 
 
 async def _run(engine: Engine, wish: Wish) -> int:
-    run = await engine.start(wish)
     if not wish.order.terminal:
-        return await start.accompany(engine, run)
+        return await start.accompany(engine, engine.start(wish))
+    run = await engine.start(wish)
     return await visit(engine, runs.directory(engine.ags_home, run.id))
 
 
 async def visit(engine: Engine, run_dir: Path) -> int:
     """Look at a run's terminal, and say what became of the run if it ended meanwhile."""
     name = runs.load(run_dir).name
-    await engine.answering(run_dir)
     try:
+        await engine.answering(run_dir)
         outcome = await view(run_dir, {"do": "attach"}, name=name)
     except AgsError:
         if runs.is_alive(run_dir):
             raise
         outcome = None  # it ended before it had a terminal, which its record explains
+    except asyncio.CancelledError:  # Ctrl-C, before there was a terminal to leave
+        tell(f"{name} goes on: `ags attach {name}`, `ags stop {name}`")
+        raise
     if isinstance(outcome, Detached):
         return 0
     ended = await engine.ended(run_dir)

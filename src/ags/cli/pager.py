@@ -55,8 +55,10 @@ async def page(lines: Iterable[str], environ: Mapping[str, str]) -> None:
         if started is not None:
             child, writing = started
             to(child)
-            await _feed(writing, lines)
-            await child.wait()
+            try:
+                await _feed(writing, lines)
+            finally:  # whatever went wrong: it has the terminal until its reader leaves
+                await child.wait()
             return
     for line in lines:
         print(line)
@@ -82,10 +84,10 @@ def _start(command: tuple[str, ...], environ: Mapping[str, str]) -> tuple[Child,
 
 @contextlib.contextmanager
 def _terminal_lent() -> Iterator[Callable[[Child], None]]:
-    """To one with a session of its own: what the terminal sends to us is passed on, from its
-    very first moment."""
+    """To one with a session of its own: what the terminal sends to us, or who ends us, is passed
+    on, from its very first moment."""
     loop = asyncio.get_running_loop()
-    passed = (signal.SIGINT, signal.SIGWINCH)
+    passed = (signal.SIGINT, signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP)
 
     def to(child: Child) -> None:
         for number in passed:

@@ -35,8 +35,7 @@ def command(invocation: Invocation, name: str, detach: bool) -> int:
 
 async def _restart(engine: Engine, name: str, *, detach: bool) -> int:
     seen = events.last_seq(engine.run_dir(name) / stream.LOG)
-    run = await engine.restart(name)
     if detach:
-        print(at_work(run.name, " again"))
+        print(at_work((await engine.restart(name)).name, " again"))
         return 0
-    return await accompany(engine, run, seen)
+    return await accompany(engine, engine.restart(name), seen)

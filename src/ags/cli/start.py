@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 import click
 
@@ -155,11 +157,10 @@ def order(invocation: Invocation, flags: Flags, config: Path | None) -> Order:
 
 
 async def _start(engine: Engine, wish: Wish, *, detach: bool) -> int:
-    run = await engine.start(wish)
     if detach:
-        print(at_work(run.name))
+        print(at_work((await engine.start(wish)).name))
         return 0
-    return await accompany(engine, run)
+    return await accompany(engine, engine.start(wish))
 
 
 def at_work(name: str, again: str = "") -> str:
@@ -180,17 +181,18 @@ def several_at_work(name: str) -> str:
     return f"`ags list` shows how they do, `ags diff {name}-1` what one of them did"
 
 
-async def accompany(engine: Engine, run: Run, after: int = 0) -> int:
-    """Show what the run does until it has ended, and what became of it."""
-    ended = await followed(engine, run, after)
+async def accompany(engine: Engine, starting: Awaitable[Run], after: int = 0) -> int:
+    """Start a run, show what it does until it has ended, and what became of it."""
+    ended = await followed(engine, starting, after)
     summary(ended)
     return exit_code(ended)
 
 
-async def followed(engine: Engine, run: Run, after: int = 0) -> Run:
+async def followed(engine: Engine, starting: Awaitable[Run], after: int = 0) -> Run:
     """The same without the last words."""
-    run_dir = runs.directory(engine.ags_home, run.id)
-    with Interruptions(engine, run):
+    with Interruptions(engine) as interruptions:
+        run = interruptions.run = await starting
+        run_dir = runs.directory(engine.ags_home, run.id)
         await stream.follow(run_dir, sys.stdout, after)
     return await engine.ended(run_dir)
 
@@ -215,26 +217,40 @@ def summary(run: Run) -> None:
 
 
 class Interruptions:
-    """While it holds, Ctrl-C stops the run in order, and a second one at once."""
+    """While it holds, Ctrl-C stops the run in order, and a second one at once.
 
-    def __init__(self, engine: Engine, run: Run) -> None:
-        self._engine, self._run = engine, run
+    As long as there is no run, it ends the start. It is heard between two steps only, so none comes
+    to nothing because the run has just begun.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.run: Run | None = None
+        self._engine = engine
         self._asked: list[asyncio.Task[None]] = []
+        self._given_up = False
 
-    def __enter__(self) -> None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._stop)
+    def __enter__(self) -> Self:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._stop, task)
+        return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+        if self._given_up and kind is asyncio.CancelledError:
+            raise KeyboardInterrupt from None
 
-    def _stop(self) -> None:
+    def _stop(self, starting: asyncio.Task[object]) -> None:
+        if self.run is None:
+            self._given_up = starting.cancel()
+            return
         at_once = bool(self._asked)
         tell("ending it at once" if at_once else "stopping it; Ctrl-C again ends it at once")
-        self._asked.append(asyncio.create_task(self._ask(at_once=at_once)))
+        self._asked.append(asyncio.create_task(self._ask(self.run, at_once=at_once)))
 
-    async def _ask(self, *, at_once: bool) -> None:
+    async def _ask(self, run: Run, *, at_once: bool) -> None:
         try:
-            await self._engine.stop(self._run.name, at_once=at_once)
+            await self._engine.stop(run.name, at_once=at_once)
         except AgsError as error:  # it may just have ended, which is all that was wanted
-            if runs.is_alive(runs.directory(self._engine.ags_home, self._run.id)):
+            if runs.is_alive(runs.directory(self._engine.ags_home, run.id)):
                 tell(str(error))

@@ -37,8 +37,7 @@ def command(invocation: Invocation, name: str, text: str, detach: bool) -> int:
 
 async def _tell(engine: Engine, name: str, text: str, *, detach: bool) -> int:
     seen = events.last_seq(engine.run_dir(name) / stream.LOG)
-    run = await engine.tell(name, text)
     if detach:
-        print(at_work(run.name, " again"))
+        print(at_work((await engine.tell(name, text)).name, " again"))
         return 0
-    return await accompany(engine, run, seen)
+    return await accompany(engine, engine.tell(name, text), seen)

@@ -150,8 +150,10 @@ class Terminal:
                 fcntl.ioctl(self._master, termios.TIOCSWINSZ, size)
 
     async def accompany(self, sandbox: Sandbox) -> None:
-        """Pass bytes and signals to and fro until the sandbox has ended and all is shown."""
+        """Let the command begin, and pass bytes and signals until it has ended and all is shown."""
         with self._signals(sandbox):
+            # Not before: a signal that comes as soon as it runs would end us, and not be passed on.
+            await sandbox.release()
             async with self._files.passing():
                 await self._accompany(sandbox)
 

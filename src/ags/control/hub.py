@@ -230,18 +230,27 @@ class Hub:
 
     def _draw(self, viewer: Viewer) -> None:
         self._show(viewer, self._screen.picture())
-        rows, columns = self._size.rows, self._size.columns
-        self._set_size(Size(rows - 1 if rows > 1 else 2, columns))
+        self._nudge()
         self._has_drawn = False
         if self._settling is None:
             self._settling = self._loop.call_later(NUDGE, self._settle, MOST_NUDGES)
 
-    def _settle(self, nudges: int) -> None:
-        if nudges > 1 and not self._has_drawn:
-            self._settling = self._loop.call_later(NUDGE, self._settle, nudges - 1)
+    def _settle(self, nudges: int, had_drawn: bool = False) -> None:
+        # Many miss it if they are told when they have drawn and are just about to wait: so whoever
+        # drew nothing is told anew, and whoever drew has one more of these before the next.
+        if nudges > 1 and not (had_drawn and self._has_drawn):
+            if not self._has_drawn:
+                self._set_size(self._size)
+                self._nudge()
+            again = (nudges - 1, self._has_drawn)
+            self._settling = self._loop.call_later(NUDGE, self._settle, *again)
         else:
             self._settling = None
             self._set_size(self._size)
+
+    def _nudge(self) -> None:
+        rows, columns = self._size.rows, self._size.columns
+        self._set_size(Size(rows - 1 if rows > 1 else 2, columns))
 
     def _follow(self, viewer: Viewer) -> None:
         self._lead = viewer

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import re
-import signal
 from collections.abc import Iterable, Iterator, Mapping
 from io import FileIO
 from pathlib import Path
@@ -79,7 +78,7 @@ async def _raised(bwrap: str) -> None:
             wanted = netns.Wanted(ports=(443,), spares=1)
             (await netns.open_sockets(init, wanted)).close()
         finally:
-            child.signal(signal.SIGKILL)
+            child.kill_group()
             await child.wait()
 
 

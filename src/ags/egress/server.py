@@ -65,6 +65,9 @@ class Server:
 
     def add(self, opened: Opened) -> None:
         """Listen on further ports."""
+        if self._ready is None:  # closed in the meantime
+            opened.close()
+            return
         self._more.append(opened)
         for listener in opened.listeners:
             self._accept_on(listener, self._dialled)

@@ -179,7 +179,8 @@ from ags.errors import AgsError  # noqa: E402
 from ags.frozen import frozen  # noqa: E402
 
 RUN = f"import marshal; exec(marshal.load(open({CODE}, 'rb')), {{'__name__': '__main__'}})"
-TIMEOUT = 10.0
+TIMEOUT = 30.0
+"""Seconds, however many start at once."""
 MOST_PORTS = 500
 
 

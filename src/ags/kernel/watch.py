@@ -213,10 +213,12 @@ def _one_per_device(places: Sequence[tuple[Path, int]]) -> list[tuple[Path, int]
 
 def _own_tmpfs(init: int) -> list[Path]:
     """The run's own tmpfs mounts, which are memory; those of the host it sees are not its doing."""
-    hosts = {mount.device for mount in processes.mounts()}
+    before, seen, after = processes.mounts(), processes.mounts(init), processes.mounts()
+    # Twice: the host may mount one, or take one away, while we look at what the run sees.
+    hosts = {mount.device for mount in (*before, *after)}
     own = {
         mount.device: mount.path
-        for mount in processes.mounts(init)
+        for mount in seen
         if mount.kind == "tmpfs" and mount.device not in hosts
     }
     root = Path(f"/proc/{init}/root")

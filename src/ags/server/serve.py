@@ -343,12 +343,15 @@ class Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        numbers = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup has it
+            numbers.append(signal.SIGHUP)
+        for number in numbers:
             loop.add_signal_handler(number, self.end)
         try:
             yield
         finally:
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in numbers:
                 loop.remove_signal_handler(number)
 
     def end(self) -> None:
@@ -365,9 +368,12 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._state.log.event("ending")
         notify(self._state.environ, "STOPPING=1")
-        for task in list(self._state.tasks):
+        cancelled = set(self._state.tasks)
+        for task in cancelled:
             task.cancel()
         await super().shutdown(sockets)
+        for task in self._state.tasks - cancelled:  # of requests that were still being answered
+            task.cancel()
         await asyncio.gather(*self._state.tasks, return_exceptions=True)
 
 

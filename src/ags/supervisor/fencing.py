@@ -106,6 +106,7 @@ class Fencing:
         """Those at hand whose hosts are open."""
         self._wiring = wiring
         self._learning: asyncio.Task[None] | None = None
+        self._reading = asyncio.Lock()
         self._audit = Audit(site.held, log)
         self._asks = Asks(lambda: self.network.fence.policy, on_change=noting(site.held, log))
         self._tell = site.tell
@@ -192,14 +193,15 @@ class Fencing:
 
     async def _reload(self, request: Mapping[str, object]) -> dict[str, object]:
         """Policy and secrets, all at once; one that cannot be read leaves all as it was."""
-        try:
-            wiring, notes = renewed(self._wiring, await self._wired_anew())
-            whole = await _policy(self._site, self._environ, wiring, self._others)
-        except AgsError as error:
-            self._tell(f"the policy and secrets stay as they were: {error.cause}")
-            raise
-        self._wiring = wiring
-        await self.network.change(_terms(self._granting.within(whole.policy), wiring))
+        async with self._reading:  # what is read last holds
+            try:
+                wiring, notes = renewed(self._wiring, await self._wired_anew())
+                whole = await _policy(self._site, self._environ, wiring, self._others)
+            except AgsError as error:
+                self._tell(f"the policy and secrets stay as they were: {error.cause}")
+                raise
+            self._wiring = wiring
+            await self.network.change(_terms(self._granting.within(whole.policy), wiring))
         self._asks.reloaded()
         for note in ("the policy and secrets were read anew", *notes):
             self._tell(note)

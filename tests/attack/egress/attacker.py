@@ -14,7 +14,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 GATEWAY, PROXY = "198.18.0.1", 3128
 FAILURES = (OSError, ValueError, TypeError, EOFError)
 

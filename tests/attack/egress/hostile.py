@@ -21,6 +21,7 @@ from ags.egress.server import Server
 from ags.kernel.netns import Opened
 
 LOCAL = "127.0.0.1"
+PATIENCE = 60.0
 SECRET = "sk-ant-api03-Zq8vKp3WmXr7TyBn2LsDf5HgJc9RtEaUo4MiVb6NxQwPzYkGhSdFlCj1"
 STANDS = inject.placeholder("KEY", SECRET, client="", key=b"k" * 32)
 OWN, OTHER, READ_ONLY = "api.example", "other.example", "read.example"
@@ -103,14 +104,14 @@ class Stage:
 
     def reasons(self, lines: int) -> list[str]:
         """Of what was not simply allowed, once so many lines are written: the answer is first."""
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + PATIENCE
         while len(self.audit) < lines and time.monotonic() < deadline:
             time.sleep(0.01)
         assert len(self.audit) == lines, self.audit
         return [line.reason for line in self.audit if line.reason != "allowed"]
 
     def connection(self, host: str = OWN) -> http.client.HTTPSConnection:
-        made = http.client.HTTPSConnection(*self.proxy, timeout=60, context=self.context)
+        made = http.client.HTTPSConnection(*self.proxy, timeout=PATIENCE, context=self.context)
         made.set_tunnel(host, 443)
         return made
 
@@ -180,14 +181,14 @@ def stage() -> Iterator[Stage]:
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     starting = _fence(ours, terms, tls.certificates(theirs.certificate), audit)
-    server, proxy = asyncio.run_coroutine_threadsafe(starting, loop).result(10)
+    server, proxy = asyncio.run_coroutine_threadsafe(starting, loop).result(PATIENCE)
     context = ssl.create_default_context(cadata=ours.certificate.decode())
     try:
         yield Stage(origin, proxy, context, audit)
     finally:
-        asyncio.run_coroutine_threadsafe(server.close(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.close(), loop).result(PATIENCE)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(5)
+        thread.join(PATIENCE)
         loop.close()
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()

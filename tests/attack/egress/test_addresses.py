@@ -179,7 +179,9 @@ def serve():
         talk, _ = server.accept()
         with talk, open("visits", "a") as visits: visits.write(talk.recv(100).decode())
 threading.Thread(target=serve, daemon=True).start()
-dial("127.0.0.1", 9000).sendall(b"own ")
+own = dial("127.0.0.1", 9000)
+own.sendall(b"own ")
+own.recv(1)  # its end, which comes once that is written down
 open("ready", "w").close()
 time.sleep(600)
 """
@@ -199,7 +201,7 @@ for host in ("127.0.0.1", "::1", GATEWAY, "198.18.1.0", "11.0.0.2", "11.0.0.1", 
              "host.containers.internal", "0.0.0.0", "169.254.0.1", "10.0.0.1", "172.17.0.1"):
     for way in (dial, connected, socksed):
         with quietly(): way(host, 9000).sendall(b"foreign ")
-PATIENCE = 30
+PATIENCE = 60
 """
             + CONTROL,
             "domains: [plain.example]\nhost_services: [9000]\n",

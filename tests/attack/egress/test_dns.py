@@ -62,7 +62,7 @@ def test_a_refused_name_and_one_that_does_not_exist_look_the_same(scene: Scene) 
 def look(name):
     def masked(answer):
         return answer[:-4].replace(name.encode().split(b".")[0], b"N").hex()
-    said = [masked(ask(query(name, kind), patience=30)) for kind in (1, 16, 28, 65)]
+    said = [masked(ask(query(name, kind), patience=60)) for kind in (1, 16, 28, 65)]
     request = get("/", name, LAST)
     heard = (fetch(dial(name, 443), name, request), say(dial(name, 80), request))
     lines = [each.decode().replace(name, "NAME") for each in heard]

@@ -150,12 +150,10 @@ for name in ("other.example", "api.example", "plain.example", f"x.{host}", f"{ho
     if name == host: continue
     for apart in (True, False):
         with quietly(), way() as talk:
-            talk.settimeout(0.5)
             first, second = get("/ok/first", host), get("/ok/second", name, LAST)
             say(talk, *((first, second) if apart else (first + second,)), pause=0.2)
     for form in (f"http://{name}/ok/absolute", f"https://{name}/ok/absolute"):
         with quietly(), way() as talk:
-            talk.settimeout(0.5)
             say(talk, get("/ok/first", host), get(form, name, LAST), pause=0.2)
 with way() as talk:
     say(talk, get("/ok/first", host), get("/ok/control", host, LAST), pause=0.2)

@@ -43,18 +43,25 @@ tell(codes=[post(f"{scheme}://{host}.example/up") for scheme in ("http", "https"
 
 
 def test_who_never_stops_sending_is_hung_up_on(scene: Scene) -> None:
-    ended = scene.attack(
+    """However fast it sends, and however slowly."""
+    much = scene.attack(
         """
 talk = dial("other.example", 80)
 sent = 0
 with quietly():
     talk.sendall(get("/up", "other.example", f"Content-Length: {1 << 40}", method="POST"))
-    while sent < 256 << 20: sent += talk.send(b"x" * 65536)
+    while sent < 96 << 20: sent += talk.send(b"x" * 65536)
 tell(sent=sent)
+""",
+        settings={"egress.server.LINGER": 600.0},
+    )
+    assert told(much)["sent"] < 64 << 20
+    long = scene.attack(
+        """
 begun = time.monotonic()
 quiet = dial("other.example", 80)
 say(quiet, get("/", "other.example"))
-while time.monotonic() < begun + 40:
+while time.monotonic() < begun + 100:
     time.sleep(0.2)
     try: quiet.sendall(b"x")
     except OSError: break
@@ -62,7 +69,7 @@ tell(seconds=time.monotonic() - begun)
 """,
         settings={"egress.server.LINGER": 1.0},
     )
-    assert told(ended)["sent"] < 64 << 20 and told(ended)["seconds"] < 30
+    assert told(long)["seconds"] < 100
 
 
 def test_a_program_that_distrusts_the_fence_leaves_a_line(scene: Scene) -> None:
@@ -188,16 +195,16 @@ NAMES = """
 kept = dial("plain.example", 80)
 first = kept.getpeername()[0]
 def asked(number):
-    answer = ask(query(f"n{number}.example", 1), patience=30)
+    answer = ask(query(f"n{number}.example", 1), patience=60)
     return socket.inet_ntoa(answer[-4:])
 seen = {asked(number) for number in range(9000)}
-for _ in range(3): kept.sendall(get("/kept", "plain.example")); time.sleep(0.1)
+for _ in range(3): kept.sendall(get("/kept", "plain.example")); hear(kept, b"plain.example\\n")
 again = socket.gethostbyname("plain.example")
-say(socket.create_connection((first, 80), 30), get("/first", "plain.example", LAST))
+say(socket.create_connection((first, 80), 60), get("/first", "plain.example", LAST))
 gone = asked(0)
 tell(many=len(seen), first=first, again=again, taken=first in seen)
 for host in ("n1.example", "other.example"):
-    with quietly(): say(socket.create_connection((first, 80), 30), get("/other", host, LAST))
+    with quietly(): say(socket.create_connection((first, 80), 60), get("/other", host, LAST))
 """
 
 
@@ -219,7 +226,7 @@ wanted = [query(f"n{{n}}.example", (1, 28, 255, 16, 65)[n % 5]) for n in range(2
 wanted[7::20] = [{loop}] * len(wanted[7::20])
 talk = dial(GATEWAY, 53)
 talk.sendall(b"".join(struct.pack(">H", len(each)) + each for each in wanted))
-talk.settimeout(30)
+talk.settimeout(60)
 heard, codes = b"", []
 with quietly():
     while len(codes) < 200 and (piece := talk.recv(1 << 16)):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ags import runs
 from tests.attack.egress.scene import Scene
 from tests.attack.egress.whole import Desk, below, desk_for, supervisor
 from tests.attack.whole import said, until
@@ -119,7 +120,7 @@ def test_the_secret_is_in_nothing_that_is_kept_or_shown(desk: Desk, scene: Scene
     )
     assert holding(desk.place) == {kept}
     assert desk.ags("stop", "try").returncode == 0
-    until(lambda: (run_dir / "result.patch").exists())
+    until(lambda: (run_dir / "result.patch").exists() and not runs.is_alive(run_dir))
     verbs = (("logs",), ("show",), ("diff",), ("show", "--json"), ("policy", "log"))
     shown = [desk.ags(*verb, "try") for verb in verbs] + [desk.ags("list", "--json")]
     assert "agent--try" in desk.project.ask("branch", "--all")

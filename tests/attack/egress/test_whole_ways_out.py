@@ -89,7 +89,7 @@ for way in (dial, connected, socksed):
         *API,
     )
     assert scene.only(scene.sites.api), (scene.reached, scene.asked)
-    scene.world.run(("curl", "-sS", "-m", "5", "http://127.0.0.1:5173/published"))
+    scene.world.run(("curl", "-sS", "-m", "90", "http://127.0.0.1:5173/published"))
     until(lambda: "GET /published" in said(victim))
     assert "/stolen" not in said(victim)
     desk.run("twin", "curl -sS -m 90 http://plain.example/twin", *allow)
@@ -168,7 +168,7 @@ def tried(host, plain):
         say(dial(GATEWAY, PROXY), get(f"http://{plain}/absolute", plain, LAST))
     for kind in ("http", "socks5", "socks5h"):
         proxy = f"{kind}://{GATEWAY}:{PROXY}"
-        subprocess.run(["curl", "-sS", "-m", "5", "-x", proxy, f"https://{host}/{kind}"])
+        subprocess.run(["curl", "-sS", "-m", "60", "-x", proxy, f"https://{host}/{kind}"])
 tried("other.example", "other.example")
 tried(OTHER, OTHER)
 with quietly():

@@ -125,6 +125,7 @@ def supervisor_killed(run_dir: Path) -> Iterator[set[int]]:
         yield left
     finally:
         _kill(filter(works, left))
+        until(lambda: not any(map(works, left)))
 
 
 def _kill(pids: Iterable[int]) -> None:
@@ -133,9 +134,10 @@ def _kill(pids: Iterable[int]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def established(world_pid: int) -> list[str]:
-    """The connections there are now, as the kernel of a namespace tells."""
-    listed = ("ss", "-tnH", "state", "established")
+def unfinished(world_pid: int) -> list[str]:
+    """The connections there are now, as the kernel of a namespace tells; also those that only one
+    side has left, of which the other may still have something to read."""
+    listed = ("ss", "-tnH", "state", "established", "state", "close-wait")
     command = ("nsenter", "-t", str(world_pid), "--net", *listed)
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return told.splitlines()

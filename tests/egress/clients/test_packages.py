@@ -19,7 +19,7 @@ from tests.egress.clients.desk import Desk, needs
 from tests.internet import Internet
 
 HOST = "packages.example"
-PIP = "env/bin/pip install -q --disable-pip-version-check --no-cache-dir --retries 0"
+PIP = "env/bin/pip install -q --disable-pip-version-check --no-cache-dir --retries 0 --timeout 60"
 # The machine's own npmrc may name the system's file of CAs. A run has ours in its place; here the
 # driver has not.
 NPM = (

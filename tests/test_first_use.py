@@ -76,9 +76,9 @@ def stamp(person: Person) -> Path:
 
 
 def made(path: Path) -> tuple[int, int]:
-    """Which one it is, and since when: not when it was last read, which some disks note."""
+    """Which one it is, and when it last changed in any way: not when it was read."""
     facts = path.stat()
-    return facts.st_ino, facts.st_mtime_ns
+    return facts.st_ino, facts.st_ctime_ns
 
 
 def test_the_first_call_sets_up_with_progress_and_works(

@@ -15,6 +15,7 @@ import pytest
 
 from ags import proc
 from ags.errors import AgsError
+from tests.descriptors import held
 from tests.interactive.watching import gone, long_sleep
 
 
@@ -203,10 +204,10 @@ def test_a_child_that_nobody_could_follow_is_ended(monkeypatch: pytest.MonkeyPat
     sleep = long_sleep()
 
     async def scene() -> None:
-        before = os.listdir("/proc/self/fd")
+        before = held()
         with pytest.raises(proc.ProcessError, match="Too many open files"):
             proc.spawn(("/bin/sleep", sleep.split()[1]), env={}, descriptors={0: 0, 1: 1})
-        assert os.listdir("/proc/self/fd") == before
+        assert held() == before
 
     monkeypatch.setattr(os, "pidfd_open", none_left)
     asyncio.run(scene())
@@ -215,9 +216,9 @@ def test_a_child_that_nobody_could_follow_is_ended(monkeypatch: pytest.MonkeyPat
 
 def test_without_descriptors_to_give_nothing_is_started_and_none_stays_open() -> None:
     async def scene() -> None:
-        before = os.listdir("/proc/self/fd")
+        before = held()
         with pytest.raises(proc.ProcessError):
             proc.spawn(("/bin/true",), env={}, descriptors={0: 0, 1: 9999})
-        assert os.listdir("/proc/self/fd") == before
+        assert held() == before
 
     asyncio.run(scene())

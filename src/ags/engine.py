@@ -41,8 +41,8 @@ ENDING = 5.0
 LEAVING = 0.5
 """Seconds for somebody to let go of a run's lock."""
 LAST_WORD = 10.0
-"""The same for the supervisor of a run that has ended: its record is seen before a slow disk has
-it, and until then the lock is held."""
+"""The same for a run that has ended: its record is seen before a slow disk has it, and until then
+its supervisor has the lock."""
 ASKED = 0.1
 """Seconds: whoever only asks whether a run is tended has its lock for a moment."""
 FIRST_LOOK, LONGEST_LOOK = 0.02, 0.2

@@ -139,6 +139,8 @@ class Network:
         """From inside: a refused name must be refused, and an allowed one must reach us."""
         assert self.server is not None
         allowed = policy.an_allowed_one(self.fence.policy)
+        if allowed is not None and allowed[1] not in self._listening:
+            allowed = None  # of a policy that came while the sockets were opened
         cases = [(REFUSED, 443, False), *([(*allowed, True)] if allowed else [])]
         pairs = zip(opened.spares[::2], opened.spares[1::2], strict=True)
         tried = [

@@ -173,6 +173,8 @@ class Child:
             self._pidfd = os.pidfd_open(pid)
         except OSError:  # too many open files: nobody could follow it, nor know of it
             os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # with no group of its own
+                os.killpg(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             raise
         self._code: int | None = None

@@ -74,8 +74,8 @@ def office(
 
 
 def settled(text: str) -> str:
-    """Without what depends on the moment, and without the room that a column leaves for it."""
-    return re.sub(r" {2,}", "  ", re.sub(r"\b\d+[sm]( ago| left)?\b", "SOON", text))
+    """Without what depends on the moment, and without the room that its column leaves for it."""
+    return re.sub(r" *\b\d+[sm]( ago| left)?\b *", " SOON ", text)
 
 
 def test_a_run_is_started_and_shown_as_it_goes(office: Office) -> None:

@@ -31,7 +31,7 @@ def root(shared_bwrap: str) -> Iterator[Seat]:
 
 
 def allowing(*ports: int) -> Policy:
-    return merge([Layer("user", allow=(Rule("mine.example", ports),))])
+    return merge([Layer("user", allow=(Rule("mine.example", ports),) if ports else ())])
 
 
 def listening(init: int) -> set[int]:
@@ -45,29 +45,33 @@ class Changing(Network):
     """Somebody changes the policy while it is being opened: first or last."""
 
     when = ""
+    then: Terms
 
     async def _check(self, opened: netns.Opened) -> None:
         if self.when == "checked":
-            await self.change(Terms(allowing(443, 8443)))
+            await self.change(self.then)
         await super()._check(opened)
 
 
+@pytest.mark.parametrize("before", [(443,), ()], ids=["more", "another"])
 @pytest.mark.parametrize("when", ["opened", "checked"])
 def test_a_port_that_is_allowed_while_the_fence_is_raised_is_served(
-    root: Seat, when: str, monkeypatch: pytest.MonkeyPatch
+    root: Seat, when: str, before: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    after = allowing(*before, 8443)
+
     async def scene(box: Box) -> object:
         nothing = os.open(os.devnull, os.O_RDWR)
         streams = Streams(nothing, nothing, nothing)
         sandbox = await box.backend.launch(box.plan("true"), streams)
-        network = Changing("test", Terms(allowing(443)), environ={}, record=lambda line: None)
-        network.when = when
+        network = Changing("test", Terms(allowing(*before)), environ={}, record=lambda line: None)
+        network.when, network.then = when, Terms(after)
         really = netns.open_sockets
 
         async def meanwhile(*given: object) -> netns.Opened:
             monkeypatch.undo()
             task = asyncio.create_task(really(*given))  # type: ignore[arg-type]
-            await network.change(Terms(allowing(443, 8443)))
+            await network.change(Terms(after))
             return await task
 
         if when == "opened":

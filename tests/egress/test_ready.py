@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 from collections.abc import Awaitable, Callable
 
@@ -11,6 +10,7 @@ import pytest
 
 from ags.egress.link import Link, readable
 from ags.egress.ready import Epoll
+from tests.descriptors import held
 
 Pair = tuple[socket.socket, socket.socket]
 Work = Callable[[Epoll, Pair], Awaitable[None]]
@@ -20,7 +20,7 @@ def watching(work: Work) -> None:
     """With a pair of sockets that hold little; afterwards nothing is left open."""
 
     async def main() -> None:
-        before = set(os.listdir("/proc/self/fd"))
+        before = held()
         epoll, (one, other) = Epoll(), socket.socketpair()
         for end in (one, other):
             end.setblocking(False)
@@ -29,7 +29,7 @@ def watching(work: Work) -> None:
             async with asyncio.timeout(60):
                 await work(epoll, (one, other))
         epoll.close()
-        assert set(os.listdir("/proc/self/fd")) <= before
+        assert held() == before
 
     asyncio.run(main())
 

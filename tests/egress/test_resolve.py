@@ -25,6 +25,7 @@ from ags.egress.dns import answer
 from ags.egress.hosts import Address
 from ags.egress.pool import Pool
 from ags.egress.resolve import Unreachable, dial, own, resolve, system_lookup
+from tests.descriptors import held
 from tests.egress.test_dns import A, name, query, read
 
 T = TypeVar("T")
@@ -267,14 +268,14 @@ def _lose_packets(world: World) -> None:
 
 def test_with_nobody_there_the_error_says_why_and_nothing_stays_open(world: World) -> None:
     _lose_packets(world)
-    before = len(os.listdir("/proc/self/fd"))
+    before = held()
     slow = refused(lambda: dial(addresses(SILENT), 443, 0.5))
     assert (slow.reason, slow.cause) == ("unreachable", "no answer for 0.5 s")
     closed = refused(lambda: dial(addresses(PUBLIC, PUBLIC_6), 443, 60))
     assert (closed.reason, "refused" in closed.cause.lower()) == ("unreachable", True)
     assert refused(lambda: dial(addresses("8.8.8.8"), 443, 60)).reason == "unreachable"
     assert refused(lambda: dial((), 443, 60)).reason == "unreachable"
-    assert len(os.listdir("/proc/self/fd")) <= before
+    assert held() == before
 
 
 def test_only_so_many_addresses_are_tried(world: World) -> None:

@@ -13,6 +13,7 @@ from ags.egress.fence import Fence, Terms
 from ags.egress.server import Server
 from ags.egress.tls import Authority, upstream
 from ags.kernel.netns import Opened
+from tests.descriptors import held
 from tests.egress.test_relay import count_turns
 
 PATIENCE = 60.0
@@ -96,7 +97,7 @@ def test_without_descriptors_it_waits_and_then_goes_on() -> None:
 
 def test_once_closed_nobody_is_served_and_nothing_is_left_open() -> None:
     async def work() -> None:
-        before = set(os.listdir("/proc/self/fd"))
+        before = held()
         async with serving() as (server, address):
             with dialled(address) as served, dialled(address) as late:
                 assert await answered(served)
@@ -105,7 +106,7 @@ def test_once_closed_nobody_is_served_and_nothing_is_left_open() -> None:
                 await server.close()
                 await asyncio.sleep(0.2)
                 assert not await _heard(late)
-        assert set(os.listdir("/proc/self/fd")) <= before
+        assert held() == before
 
     run(work)
 

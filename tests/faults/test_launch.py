@@ -51,6 +51,7 @@ def all_ended(reading: int) -> None:
 def test_one_who_is_killed_before_bwrap_has_said_anything(box: Box) -> None:
     """As happens to a supervisor: bwrap then finds nobody who hears it."""
     real = bwrap.wheel()
+    assert real is not None
     waits = 'while kill -0 "$PPID" 2>/dev/null; do /bin/sleep 0.01; done'
     instead_of_bwrap(box, f'echo begun; {waits}; exec {real} "$@"')
     reading, writing = os.pipe()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from ags.kernel.watch import (
     watch,
 )
 from ags.model import GIB, KIB, MIB, Limits
+from tests.descriptors import held
 
 FREE = Limits(memory=None, pids=None, disk_free=None, memory_free=None)
 QUICK = 0.02
@@ -346,11 +346,7 @@ def test_a_later_process_with_the_pid_of_the_run_is_not_the_run() -> None:
 
 
 def test_a_cancelled_watch_leaves_no_descriptor_open(tmp_path: Path) -> None:
-    def descriptors() -> int:
-        return len(os.listdir("/proc/self/fd"))
-
-    gc.collect()  # or what a test before left open would be closed in between
-    before = descriptors()
+    before = held()
     with process(*tmpfs("size=1m")) as pid:
         assert is_quiet(pid, memory(GIB), [tmp_path], seconds=0.1)
-    assert descriptors() == before
+    assert held() == before

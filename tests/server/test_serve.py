@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import pty
+import re
 import signal
 import socket
 import ssl
@@ -311,7 +312,10 @@ def test_it_ends_in_order_whatever_is_open(patient: Server, number: int) -> None
 def test_with_hang_ups_ignored_it_outlives_its_terminal(tmp_path: Path) -> None:
     ignored = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)"
     with serving(tmp_path, first=ignored) as server:
-        os.kill(server.process.pid, signal.SIGHUP)
+        status = Path(f"/proc/{server.process.pid}/status").read_text()
+        masks = dict(re.findall(r"(Sig\w+):\t(\w+)", status))
+        bit = 1 << signal.SIGHUP - 1
+        assert int(masks["SigIgn"], 16) & bit and not int(masks["SigCgt"], 16) & bit
         assert server.call("GET", "/health").status == 200
         assert server.end() == 0
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import os
 import socket
 import subprocess
@@ -13,6 +12,7 @@ import pytest
 
 from ags.workspace.survey import Survey, mount_points, survey
 from ags.workspace.tree import Found
+from tests.descriptors import held
 from tests.workspace.scene import ME, NOBODY, Scene, by_everyone, forked, swapping
 
 ODD = os.fsdecode(b"odd-\xff\xfe \n")
@@ -136,11 +136,10 @@ def test_nesting_beyond_any_path_is_told_and_bounded(scene: Scene) -> None:
         os.close(here)
         here = below
     os.close(here)
-    gc.collect()  # or what a test before left open would be closed in between
-    before = len(os.listdir("/proc/self/fd"))
+    before = held()
     seen = survey(scene.root)
     assert seen.unsettled == ("/".join(["d"] * 129),)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert held() == before
 
 
 def test_a_path_too_long_to_be_mounted_is_told(scene: Scene) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import os
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 
 from ags.errors import AgsError
 from ags.workspace.tree import acting_as, closing, descend, open_top, shown
+from tests.descriptors import held
 from tests.workspace.scene import ME, NOBODY, Scene
 
 as_root = pytest.mark.skipif(ME.uid != 0, reason="only root can act as another")
@@ -51,12 +51,11 @@ def test_no_part_of_a_path_may_be_a_link(scene: Scene) -> None:
 
 def test_no_descriptor_is_left_behind(scene: Scene) -> None:
     scene.folder("a/b")
-    gc.collect()  # or what a test before left open would be closed in between
-    before = os.listdir("/proc/self/fd")
+    before = held()
     os.close(open_top(scene.root / "a/b"))
     with pytest.raises(AgsError):
         open_top(scene.root / "a/gone")
-    assert os.listdir("/proc/self/fd") == before
+    assert held() == before
 
 
 def test_a_name_is_shown_without_what_a_terminal_obeys() -> None:

@@ -17,6 +17,7 @@ from ags.proc import Child
 CHUNK = 1 << 16
 LESS = "-FRX"
 """Ends by itself if all fits on the screen, shows colours, and leaves the text there."""
+ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 
 def pager(environ: Mapping[str, str]) -> tuple[str, ...] | None:
@@ -87,11 +88,16 @@ def _terminal_lent() -> Iterator[Callable[[Child], None]]:
     """To one with a session of its own: what the terminal sends to us, or who ends us, is passed
     on, from its very first moment."""
     loop = asyncio.get_running_loop()
-    passed = (signal.SIGINT, signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP)
+    passed = (signal.SIGINT, signal.SIGWINCH, *ENDINGS)
+    told: list[int] = []
+
+    def tell(child: Child, number: int) -> None:
+        told.append(number)
+        child.signal(number)
 
     def to(child: Child) -> None:
         for number in passed:
-            loop.add_signal_handler(number, child.signal, number)
+            loop.add_signal_handler(number, tell, child, number)
         signal.pthread_sigmask(signal.SIG_SETMASK, waiting)
 
     waiting = signal.pthread_sigmask(signal.SIG_BLOCK, passed)
@@ -104,6 +110,8 @@ def _terminal_lent() -> Iterator[Callable[[Child], None]]:
         for number in passed:
             loop.remove_signal_handler(number)
         signal.pthread_sigmask(signal.SIG_SETMASK, waiting)
+    if ended := [number for number in told if number in ENDINGS]:
+        raise SystemExit(128 + ended[0])
 
 
 async def _feed(descriptor: int, lines: Iterable[str]) -> None:

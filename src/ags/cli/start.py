@@ -219,8 +219,8 @@ def summary(run: Run) -> None:
 class Interruptions:
     """While it holds, Ctrl-C stops the run in order, and a second one at once.
 
-    As long as there is no run, it ends the start. It is heard between two steps only, so none comes
-    to nothing because the run has just begun.
+    As long as there is no run, it ends the start. It is heard between two steps only, so one that
+    comes as the run begins stops it.
     """
 
     def __init__(self, engine: Engine) -> None:

@@ -28,7 +28,7 @@ MOST_TYPED = 64 * KIB
 NUDGE = 0.1
 """Seconds a program gets to see the other size: if it is back by then, many draw nothing."""
 MOST_NUDGES = 20
-"""The other size stays for so many times that, as long as the program has drawn nothing."""
+"""So often a program that has drawn nothing is told of the other size."""
 LAST_WORDS = 2.0
 """Seconds for the rest of the output to come, and for a viewer to take the end."""
 LOOK = 1.0
@@ -99,6 +99,7 @@ class Hub:
         self._screen = Screen()
         self._size = size
         self._settling: asyncio.TimerHandle | None = None
+        self._nudges = 0
         self._has_drawn = False
         self._viewers: list[Viewer] = []
         self._lead: Viewer | None = None
@@ -232,18 +233,19 @@ class Hub:
         self._show(viewer, self._screen.picture())
         self._nudge()
         self._has_drawn = False
+        self._nudges = MOST_NUDGES
         if self._settling is None:
-            self._settling = self._loop.call_later(NUDGE, self._settle, MOST_NUDGES)
+            self._settling = self._loop.call_later(NUDGE, self._settle, False)
 
-    def _settle(self, nudges: int, had_drawn: bool = False) -> None:
-        # Many miss it if they are told when they have drawn and are just about to wait: so whoever
-        # drew nothing is told anew, and whoever drew has one more of these before the next.
-        if nudges > 1 and not (had_drawn and self._has_drawn):
+    def _settle(self, had_drawn: bool) -> None:
+        # Who drew nothing may have missed it, as many do that are just about to wait, and is told
+        # anew; who drew gets one more pause, then the size goes back.
+        self._nudges -= 1
+        if self._nudges > 0 and not (had_drawn and self._has_drawn):
             if not self._has_drawn:
                 self._set_size(self._size)
                 self._nudge()
-            again = (nudges - 1, self._has_drawn)
-            self._settling = self._loop.call_later(NUDGE, self._settle, *again)
+            self._settling = self._loop.call_later(NUDGE, self._settle, self._has_drawn)
         else:
             self._settling = None
             self._set_size(self._size)

@@ -121,7 +121,7 @@ RUNS: dict[str, tuple[Callable[[Patch], None], tuple[str, ...]]] = {
     ),
     "runs: collected inside": (
         with_scripts_on_the_host,
-        (f"{VERBS}::test_what_an_agent_plants_runs_on_no_verb[programs-self]",),
+        (f"{VERBS}::test_filters_that_an_agent_plants_do_not_run_where_its_work_is_collected",),
     ),
     "runs: objects are looked at": (
         without_a_look_at_objects,

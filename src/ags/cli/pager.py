@@ -18,6 +18,7 @@ CHUNK = 1 << 16
 LESS = "-FRX"
 """Ends by itself if all fits on the screen, shows colours, and leaves the text there."""
 ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+PASSED_ON = (signal.SIGINT, signal.SIGWINCH, *ENDINGS)
 
 
 def pager(environ: Mapping[str, str]) -> tuple[str, ...] | None:
@@ -88,28 +89,24 @@ def _terminal_lent() -> Iterator[Callable[[Child], None]]:
     """To one with a session of its own: what the terminal sends to us, or who ends us, is passed
     on, from its very first moment."""
     loop = asyncio.get_running_loop()
-    passed = (signal.SIGINT, signal.SIGWINCH, *ENDINGS)
+    lent: list[Child] = []
     told: list[int] = []
 
-    def tell(child: Child, number: int) -> None:
+    def pass_on(number: int) -> None:
         told.append(number)
-        child.signal(number)
+        for child in lent:
+            child.signal(number)
 
-    def to(child: Child) -> None:
-        for number in passed:
-            loop.add_signal_handler(number, tell, child, number)
-        signal.pthread_sigmask(signal.SIG_SETMASK, waiting)
-
-    waiting = signal.pthread_sigmask(signal.SIG_BLOCK, passed)
+    for number in PASSED_ON:
+        loop.add_signal_handler(number, pass_on, number)
     # Stopped, we would leave the shell and the pager to read the same keys.
     before = signal.signal(signal.SIGTSTP, signal.SIG_IGN)
     try:
-        yield to
+        yield lent.append
     finally:
         signal.signal(signal.SIGTSTP, before)
-        for number in passed:
+        for number in PASSED_ON:
             loop.remove_signal_handler(number)
-        signal.pthread_sigmask(signal.SIG_SETMASK, waiting)
     if ended := [number for number in told if number in ENDINGS]:
         raise SystemExit(128 + ended[0])
 

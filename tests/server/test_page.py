@@ -40,6 +40,7 @@ NOWHERE = (
     "/vendor/preact/LICENSE",
     "/page.py",
 )
+PRELOAD = re.compile(rb'<link rel="modulepreload" href="([^"]+)">\n')
 
 
 def page(server: Server, path: str) -> Answer:
@@ -55,7 +56,30 @@ def directives(answer: Answer) -> dict[str, str]:
 def test_every_address_within_the_page_is_answered_with_the_page(shared: Server, path: str) -> None:
     answer = page(shared, path)
     assert answer.status == 200 and answer.headers["Content-Type"].startswith("text/html")
-    assert answer.body == (FOLDER / "index.html").read_bytes()
+    assert re.sub(PRELOAD, b"", answer.body) == (FOLDER / "index.html").read_bytes()
+
+
+def parts(server: Server, path: str) -> list[str]:
+    return [found.decode() for found in PRELOAD.findall(page(server, path).body)]
+
+
+@pytest.mark.parametrize(
+    ("path", "own", "other"),
+    [
+        ("/", "/board/rows.js", "/review/rows.js"),
+        ("/run/fix/review", "/review/words.js", "/run/feed.js"),
+        ("/run/fix/network", "/run/feed.js", "/board/rows.js"),
+    ],
+)
+def test_the_page_names_all_that_its_view_begins_with(
+    shared: Server, path: str, own: str, other: str
+) -> None:
+    """Parts of parts as well, those of others too; not what another view is made of."""
+    named = parts(shared, path)
+    assert {own, "/app.js", "/store.js", "/vendor/signals-core/signals-core.module.js"} < {*named}
+    assert other not in named and len(named) == len(set(named))
+    for each in named:
+        assert page(shared, each).status == 200
 
 
 @pytest.mark.parametrize("path", NOWHERE)

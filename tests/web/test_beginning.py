@@ -181,3 +181,18 @@ def test_a_diff_that_is_not_long_is_asked_for_once(visitor: Visitor, shop: Shop)
     page.goto(f"{visitor.server.url}/run/short/review")
     expect(page.get_by_text("0/1 viewed")).to_be_visible()
     assert sum("/diff?" in url for url in asked) == 1
+
+
+def test_what_was_asked_for_ahead_is_not_asked_for_again(visitor: Visitor) -> None:
+    """Before the review's own parts are there; and the next time, it is what there is then."""
+    page = visitor.open("/")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{visitor.server.url}/run/long/review")
+    expect(page.locator(".diff .as-line").first).to_be_visible()
+    first = [url for url in asked if "beginning=" in url]
+    assert len(first) == 1
+    page.get_by_role("link", name="AGS, all runs").click()
+    page.go_back()
+    expect(page.locator(".diff .as-line").first).to_be_visible()
+    assert len([url for url in asked if "beginning=" in url]) == 2

@@ -1,14 +1,18 @@
 """The page: files of `ags/web`, held in memory. An address is looked up, never made into a path.
 
-It is one program in the browser: what has an address within it is answered with `index.html`.
+It is one program in the browser: what has an address within it is answered with `index.html`, which
+names all that its view is made of. Without that a browser would find the parts one by one, each
+only when it has read the one before.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
+import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from starlette.datastructures import Headers
@@ -31,15 +35,25 @@ KINDS = {
     ".json": "application/json",
     ".webmanifest": "application/manifest+json",
 }
-INDEX = "/index.html"
+INDEX, PROGRAM = "/index.html", "/app.js"
+RUN = r"run/[a-z0-9][a-z0-9-]{0,47}"
 # As `routeOf` in web/store.js reads them.
-VIEW = re.compile(
-    r"/(|login|new|compare|settings(/(policy|secrets|clients|agents|doctor))?"
-    r"|run/[a-z0-9][a-z0-9-]{0,47}(/(terminal|network|files|log|preview|review))?)",
-    re.ASCII,
-)
+VIEWS = {
+    "board": r"/",
+    "login": r"/login",
+    "new": r"/new",
+    "compare": r"/compare",
+    "settings": r"/settings(/(policy|secrets|clients|agents|doctor))?",
+    "run": rf"/{RUN}(/(terminal|network|files|log|preview))?",
+    "review": rf"/{RUN}/review",
+}
 # What a browser is told in the page itself; it takes no import map from elsewhere.
 IMPORT_MAP = re.compile(rb'<script type="importmap">(.*?)</script>', re.DOTALL)
+BEFORE = b'<script type="module"'
+# Not `import("...")`, which is for what a view needs later or not at all.
+IMPORTED = re.compile(
+    rb'(?:^|;)(?:import|export)\b[^"\'();]*["\']([^"\']+)["\'](?=;)', re.MULTILINE
+)
 
 
 @frozen
@@ -75,17 +89,46 @@ class Page:
         return Response(file.content, headers=headers, media_type=file.kind)
 
     def _named(self, path: str) -> str:
-        return INDEX if VIEW.fullmatch(path) else path
+        found = (view for view, paths in VIEWS.items() if re.fullmatch(paths, path, re.ASCII))
+        return next(found, path)
 
 
 def _read(folder: Path) -> Iterator[tuple[str, File]]:
-    for path in sorted(folder.rglob("*")):
-        if path.suffix in KINDS and path.is_file():
-            content = path.read_bytes()
-            etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-            allowed = policy(_scripts(content)) if path.suffix == ".html" else None
-            name = path.relative_to(folder).as_posix()
-            yield f"/{name}", File(content, KINDS[path.suffix], etag, allowed)
+    found = {
+        f"/{path.relative_to(folder).as_posix()}": path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.suffix in KINDS and path.is_file()
+    }
+    for name, content in found.items():
+        yield name, _file(name, content)
+    for view in VIEWS if INDEX in found else ():
+        yield view, _file(INDEX, _index(view, found))
+
+
+def _file(name: str, content: bytes) -> File:
+    kind = posixpath.splitext(name)[1]
+    etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    return File(content, KINDS[kind], etag, policy(_scripts(content)) if kind == ".html" else None)
+
+
+def _index(view: str, files: Mapping[str, bytes]) -> bytes:
+    parts = dict.fromkeys((*_parts(PROGRAM, files), *_parts(f"/views/{view}.js", files)))
+    links = "".join(f'<link rel="modulepreload" href="{name}">\n' for name in parts)
+    return files[INDEX].replace(BEFORE, links.encode() + BEFORE, 1)
+
+
+def _parts(name: str, files: Mapping[str, bytes]) -> list[str]:
+    """A module and all that it needs to begin, the nearest first."""
+    named = IMPORT_MAP.search(files[INDEX])
+    short = json.loads(named[1])["imports"] if named else {}
+    parts = [name] if name in files else []
+    for part in parts:  # which grows meanwhile
+        for found in IMPORTED.finditer(files[part]):
+            wanted = found[1].decode()
+            path = short.get(wanted) or posixpath.join(posixpath.dirname(part), wanted)
+            if (path := posixpath.normpath(path)) in files and path not in parts:
+                parts.append(path)
+    return parts
 
 
 def _scripts(content: bytes) -> tuple[str, ...]:

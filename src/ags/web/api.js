@@ -88,12 +88,27 @@ async function ask(method, path, body, options = {}) {
   return answer;
 }
 
+/** Milliseconds in which an answer that came early counts as one of now. */
+const FRESH = 5000;
+/** @type {Map<string, Promise<any>>} */
+const ahead = new Map();
+
+/** Ask now for what a view will ask for as soon as it is there. @param {string} path */
+export function askAhead(path) {
+  const answer = call("GET", path);
+  answer.catch(() => null); // whoever wants it is told
+  ahead.set(path, answer);
+  setTimeout(() => ahead.delete(path), FRESH);
+}
+
 /**
  * JSON in and out; null where there is nothing to tell. `path` is below /api/v1.
  * @param {string} method @param {string} path @param {unknown} [body] @param {Options} [options]
  * @returns {Promise<any>}
  */
 export async function call(method, path, body, options) {
+  const early = method === "GET" ? ahead.get(path) : undefined;
+  if (early && ahead.delete(path)) return early;
   const answer = await ask(method, path, body, options);
   return answer.status === 204 ? null : answer.json();
 }

@@ -3,8 +3,9 @@
 import { effect, signal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { problemOf, token } from "./api.js";
+import { askAhead, problemOf, token } from "./api.js";
 import { Bar, Keys, Toasts } from "./frame.js";
+import { beginning, wanted } from "./review/address.js";
 import { asks, follow, prefs, route } from "./store.js";
 import { Empty, html, Spinner, Trouble } from "./ui.js";
 import { Login } from "./views/login.js";
@@ -33,6 +34,11 @@ async function load(name) {
 // At once, and not only when there is something to draw: its parts are fetched meanwhile. What is
 // wrong with it the view itself tells.
 if (token.value && VIEWS[route.value.view]) load(route.value.view).catch(() => null);
+if (token.value && route.value.view === "review") {
+  const { name, query } = route.value;
+  askAhead(beginning(name, wanted(query.since ?? "", prefs.whitespace.value)));
+  askAhead(`/runs/${name}`);
+}
 
 function View() {
   const { view, name, tab, query } = route.value;

@@ -5,6 +5,7 @@ import { batch, computed, effect, signal } from "@preact/signals";
 
 import { call, problemOf } from "../api.js";
 import { draft, failed } from "../store.js";
+import { beginning, wanted, whole } from "./address.js";
 import { blocksOf, contentId, endsInReturn, unitOf } from "./cells.js";
 import { formatDraft, numbered, parseDraft, placed, surroundings } from "./comments.js";
 
@@ -35,8 +36,6 @@ import { formatDraft, numbered, parseDraft, placed, surroundings } from "./comme
 /** @type {Placed[]} */
 const NOTHING = [];
 const AROUND = 3;
-/** Changed lines that are asked for first: several screens, and most diffs are not longer. */
-const BEGINNING = 1000;
 /** Milliseconds of work at a time. */
 const SLICE = 8;
 
@@ -113,7 +112,7 @@ export class Reviewing {
     const asked = ++this.asked;
     this.loading.value = true;
     try {
-      await this.loadDiff({ whitespace, ...(since && { since }) });
+      await this.loadDiff(wanted(since, whitespace));
     } catch (error) {
       if (asked === this.asked) this.problem.value = problemOf(error);
     } finally {
@@ -125,23 +124,19 @@ export class Reviewing {
   async loadDiff(query) {
     const asked = this.asked;
     // What is shown already stays until all of the other is there: nothing moves twice.
-    const early = this.diff.value ? query : { ...query, beginning: String(BEGINNING) };
-    const [run, first] = await Promise.all([call("GET", `/runs/${this.name}`), this.fetch(early)]);
+    const all = whole(this.name, query);
+    const early = this.diff.value ? all : beginning(this.name, query);
+    const [run, first] = await Promise.all([call("GET", `/runs/${this.name}`), call("GET", early)]);
     if (asked !== this.asked) return;
     // Under way before the beginning is drawn.
-    const whole = isBeginning(first) ? this.fetch(query) : null;
+    const rest = isBeginning(first) ? call("GET", all) : null;
     if (!this.run.value) this.restore(run);
     this.isLess = "since" in query || query.whitespace === "ignore";
     this.show(run, first);
-    if (!whole) return;
-    const diff = continued(first, await whole);
+    if (!rest) return;
+    const diff = continued(first, await rest);
     await prepared(diff);
     if (asked === this.asked) this.show(this.run.value ?? run, diff);
-  }
-
-  /** @param {Record<string, string>} query @returns {Promise<Diff>} */
-  fetch(query) {
-    return call("GET", `/runs/${this.name}/diff?${new URLSearchParams(query)}`);
   }
 
   /** @param {Run} run @param {Diff} diff */

@@ -30,14 +30,15 @@ def _long(shop: Shop) -> None:
 
 @dataclass
 class Held:
-    """The answers with all of a diff, until they are let go."""
+    """The answers with all of a diff, or to something else, until they are let go."""
 
     page: Page
+    what: re.Pattern[str] = WHOLE
     held: list[Route] = field(default_factory=list)
     is_over: bool = False
 
     def __post_init__(self) -> None:
-        self.page.route(WHOLE, lambda route: self._came(route))
+        self.page.route(self.what, lambda route: self._came(route))
 
     def _came(self, route: Route) -> None:
         if self.is_over:
@@ -193,6 +194,19 @@ def test_what_was_asked_for_ahead_is_not_asked_for_again(visitor: Visitor) -> No
     first = [url for url in asked if "beginning=" in url]
     assert len(first) == 1
     page.get_by_role("link", name="AGS, all runs").click()
+    page.go_back()
+    expect(page.locator(".diff .as-line").first).to_be_visible()
+    assert len([url for url in asked if "beginning=" in url]) == 2
+
+
+def test_what_was_asked_for_a_view_that_was_left_is_asked_for_anew(visitor: Visitor) -> None:
+    page = visitor.open("/")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    part = Held(page, re.compile(r"/review/rows\.js$"))
+    page.goto(f"{visitor.server.url}/run/long/review", wait_until="commit")
+    page.get_by_role("link", name="AGS, all runs").click()
+    part.let_go()
     page.go_back()
     expect(page.locator(".diff .as-line").first).to_be_visible()
     assert len([url for url in asked if "beginning=" in url]) == 2

@@ -88,8 +88,6 @@ async function ask(method, path, body, options = {}) {
   return answer;
 }
 
-/** Milliseconds in which an answer that came early counts as one of now. */
-const FRESH = 5000;
 /** @type {Map<string, Promise<any>>} */
 const ahead = new Map();
 
@@ -98,8 +96,10 @@ export function askAhead(path) {
   const answer = call("GET", path);
   answer.catch(() => null); // whoever wants it is told
   ahead.set(path, answer);
-  setTimeout(() => ahead.delete(path), FRESH);
 }
+
+/** For a view that was left before it took what was asked for: later, it would be old. */
+export const forgetAhead = () => ahead.clear();
 
 /**
  * JSON in and out; null where there is nothing to tell. `path` is below /api/v1.

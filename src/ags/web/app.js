@@ -3,7 +3,7 @@
 import { effect, signal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { askAhead, problemOf, token } from "./api.js";
+import { askAhead, forgetAhead, problemOf, token } from "./api.js";
 import { Bar, Keys, Toasts } from "./frame.js";
 import { beginning, wanted } from "./review/address.js";
 import { asks, follow, prefs, route } from "./store.js";
@@ -39,6 +39,7 @@ if (token.value && route.value.view === "review") {
   askAhead(beginning(name, wanted(query.since ?? "", prefs.whitespace.value)));
   askAhead(`/runs/${name}`);
 }
+effect(() => void (route.value.view === "review" || forgetAhead()));
 
 function View() {
   const { view, name, tab, query } = route.value;

@@ -292,11 +292,11 @@ def test_a_removed_client_is_gone_and_its_runs_are_told_of(desk: Desk) -> None:
 def test_the_person_is_asked_and_told_what_goes(desk: Desk) -> None:
     furnished(desk, "acme")
     command = (sys.executable, "-c", SCRIPT, "client", "remove", "acme")
-    code, screen = on_terminal(command, desk.environment(), {"remove acme? [y/N]: ": "n\r"})
+    code, screen = on_terminal(command, desk.environment(), {"remove acme? [y/N] ": "n\r"})
     assert code == 1 and (desk.state / "homes/acme/claude").exists()
     for words in ("homes/acme/claude", "token", "policy.yaml"):
         assert words in screen
-    code, _ = on_terminal(command, desk.environment(), {"remove acme? [y/N]: ": "y\r"})
+    code, _ = on_terminal(command, desk.environment(), {"remove acme? [y/N] ": "y\r"})
     assert code == 0 and not (desk.state / "homes/acme").exists()
 
 

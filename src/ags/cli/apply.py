@@ -10,6 +10,7 @@ import click
 from ags import review
 from ags.cli import risks
 from ags.cli.invocation import Invocation, engine_of
+from ags.cli.question import agreed
 from ags.errors import AgsError
 from ags.paint import Paint, paint_for
 from ags.review import Review
@@ -62,7 +63,6 @@ def command(
     how: How = "squash" if squash else "patch" if patch else "merge"
     with engine_of(invocation) as engine:
         found = asyncio.run(review.review(engine, name))
-        # Asked between two loops: within one, the first Ctrl-C would not be heard.
         if not may_go_on(found, paint_for(sys.stdout, invocation.environ), yes=yes):
             print("nothing was changed")
             return 1
@@ -102,11 +102,7 @@ def _agreed(found: Review) -> bool:
             " and there is no terminal to ask on",
             hint=f"`ags diff {name}` shows them; `ags apply --yes {name}` applies it all the same",
         )
-    print("apply? [y/N] ", end="", flush=True)
-    answer = sys.stdin.readline()
-    if not answer.endswith("\n"):
-        print()
-    return answer.strip().lower() in ("y", "yes")
+    return agreed("apply?")
 
 
 def remote_branch(given: str) -> tuple[str, str]:

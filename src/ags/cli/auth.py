@@ -15,6 +15,7 @@ from ags.agents.base import AGENT_DIR, Agent, Facts, Wish
 from ags.cli import options
 from ags.cli.exec import Refusals, accompanied
 from ags.cli.invocation import Invocation
+from ags.cli.question import agreed
 from ags.cli.update_agents import installer
 from ags.config.load import load, settings_folder
 from ags.egress import layers
@@ -62,7 +63,7 @@ def command(
         kept.unlink(missing_ok=True)
         return 0
     if not status:
-        asyncio.run(programs.ensure(installer(invocation), name, click.confirm))
+        asyncio.run(programs.ensure(installer(invocation), name, agreed))
         asyncio.run(_log_in(invocation, agent(name), whose))
     given = (invocation.home, invocation.ags_home, whose, invocation.environ)
     found = logins.found(name, *given)

@@ -12,6 +12,7 @@ import click
 from ags import runs
 from ags.agents import AGENTS
 from ags.cli.invocation import Invocation, tell, telling
+from ags.cli.question import agreed
 from ags.clients import Cabinet, Kept, checked_name
 from ags.errors import AgsError
 from ags.paint import as_json, columns, first_line
@@ -166,7 +167,7 @@ def _is_agreed(cabinet: Cabinet, kept: Kept, *, yes: bool) -> bool:
     print("this goes, for good:")
     for label, text in _told(cabinet, kept):
         print(f"  {label:<{LABEL}}{one_line(text)}")
-    return click.confirm(f"remove {kept.name}?", default=False)
+    return agreed(f"remove {kept.name}?")
 
 
 def _told(cabinet: Cabinet, kept: Kept) -> Iterator[tuple[str, str]]:

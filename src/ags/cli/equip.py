@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-
-import click
+import sys
 
 from ags.agents import agent as known
 from ags.cli.invocation import Invocation, tell
+from ags.cli.question import agreed
 from ags.runs import Order
 
 
@@ -33,7 +33,7 @@ def equip(invocation: Invocation, name: str, order: Order) -> None:
 
 
 def _ask(question: str) -> bool:
-    return click.confirm(question, default=True, err=True)
+    return agreed(question, default=True, to=sys.stderr)
 
 
 def _can_talk(invocation: Invocation, name: str, order: Order) -> bool:

@@ -19,6 +19,7 @@ from ags.cli import options
 from ags.cli.decisions import shown
 from ags.cli.effective import Holding, effective, holding, policy_file
 from ags.cli.invocation import Invocation, tell, telling
+from ags.cli.question import agreed
 from ags.config.values import parse_duration
 from ags.control import client as control
 from ags.egress import audit, edit, layers, trail
@@ -385,7 +386,7 @@ def learn(invocation: Invocation, name: str, yes: bool) -> None:
     before = edit.current(file)
     _print_diff(file, before, change(before), paint_for(sys.stdout, invocation.environ))
     asked = sys.stdin.isatty() and sys.stdout.isatty()
-    if yes or (asked and click.confirm("write it?")):
+    if yes or (asked and agreed("write it?")):
         _told_change(invocation, file, *edit.rewrite(file, change), "it allows them already")
     else:
         tell("nothing was written; `--yes` writes it")

@@ -10,6 +10,7 @@ import click
 
 from ags.agents import AGENTS, agent
 from ags.cli.invocation import Invocation
+from ags.cli.question import agreed
 from ags.cli.start import folder as named_folder
 from ags.clients import checked_name
 from ags.config import trust
@@ -76,4 +77,4 @@ def _asked() -> bool:
         raise AgsError(
             "approve it", cause="nobody can be asked here", hint="look at it, then give --yes"
         )
-    return click.confirm("Let agents use these?", default=False)
+    return agreed("Let agents use these?")

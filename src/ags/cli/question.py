@@ -16,21 +16,21 @@ LONGEST = 4096
 
 def agreed(question: str, *, default: bool = False, to: TextIO | None = None) -> bool:
     """No is whatever does not say yes, and the end of the input."""
-    print(f"{question} {'[Y/n]' if default else '[y/N]'} ", end="", file=to, flush=True)
-    answer = _line()
+    with _heard() as signals:
+        print(f"{question} {'[Y/n]' if default else '[y/N]'} ", end="", file=to, flush=True)
+        answer = _line(signals)
     if not answer.endswith(b"\n"):
         print(file=to)
         return False
     return answer.strip().lower() in ((b"y", b"yes", b"") if default else (b"y", b"yes"))
 
 
-def _line() -> bytes:
+def _line(signals: int) -> bytes:
     """Python looks for signals before it reads and after: a Ctrl-C that came between the two would
     wait for the line. Here each one also ends the wait, whenever it came."""
-    with _heard() as signals:
-        while sys.stdin not in select.select([sys.stdin, signals], [], [])[0]:
-            os.read(signals, LONGEST)  # another signal, and it is dealt with
-        return os.read(sys.stdin.fileno(), LONGEST)
+    while sys.stdin not in select.select([sys.stdin, signals], [], [])[0]:
+        os.read(signals, LONGEST)  # another signal, and it is dealt with
+    return os.read(sys.stdin.fileno(), LONGEST)
 
 
 @contextmanager

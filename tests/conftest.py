@@ -15,6 +15,7 @@ import pytest
 
 from bootstrap import install
 from tests import people
+from tests.once import once
 from tests.people import ROOT, Person
 
 NOT_RUN = pytest.StashKey[list[str]]()
@@ -123,15 +124,24 @@ def world() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def person_environment(world: Path) -> Mapping[str, str]:
-    """A small environment, with the pinned packages at hand: fetched once, for all set-ups."""
-    wheels = world / "wheels"
+def wheels() -> Iterator[Path]:
+    """The pinned packages."""
+    with once("wheels", _download, mode=0o755) as place:
+        yield place
+
+
+def _download(place: Path) -> None:
     command = (sys.executable, "-I", install.pip(), "download", *install.PINNED)
     subprocess.run(
-        (*command, "-q", "-d", wheels, "-r", ROOT / "requirements.lock"),
+        (*command, "-q", "-d", place, "-r", ROOT / "requirements.lock"),
         env=install.child_environment(os.environ),
         check=True,
     )
+
+
+@pytest.fixture(scope="session")
+def person_environment(wheels: Path) -> Mapping[str, str]:
+    """A small environment, with the pinned packages at hand for all set-ups."""
     user = {name: os.environ[name] for name in ("HOME", "USER", "LOGNAME") if name in os.environ}
     return {
         **user,

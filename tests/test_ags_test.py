@@ -46,7 +46,7 @@ def session(
     return done.returncode, done.stdout
 
 
-SUPPORT = {"conftest.py", "people.py", "__init__.py"}
+SUPPORT = {"conftest.py", "once.py", "people.py", "__init__.py"}
 
 
 @pytest.mark.parametrize("options", [(), checks.SIDE_BY_SIDE], ids=["one by one", "side by side"])

@@ -83,6 +83,17 @@ def test_a_stop_keeps_what_the_agent_did(workshop: Workshop) -> None:
         workshop.does(workshop.engine().stop(run.name))
 
 
+def test_an_agent_that_is_asked_to_end_has_time_for_its_last_words(workshop: Workshop) -> None:
+    last = "trap 'sleep 1; echo bye > last; exit 3' TERM"
+    run = workshop.start(
+        goal=f"{last}; {WORK}; while true; do sleep 0.1; done", at="queued", action="patient"
+    )
+    wait_for("it is at work", lambda: "said" in str(workshop.events(run)))
+    stopped = workshop.does(workshop.engine().stop(run.name))
+    assert (stopped.state, stopped.exit_code) == ("stopped", 3)
+    assert workshop.files(run) == {**CHANGED, "last": "bye"}
+
+
 def test_a_stop_at_once_of_an_agent_that_does_not_listen(workshop: Workshop) -> None:
     run = workshop.start(goal=STUBBORN, at="queued", action="patient")
     wait_for("it is at work", lambda: "said" in str(workshop.events(run)))

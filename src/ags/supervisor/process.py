@@ -22,7 +22,7 @@ from ags.backends.base import Sandbox
 from ags.control.server import Control, Verb, Viewing
 from ags.errors import AgsError
 from ags.events import Writer
-from ags.model import Ending
+from ags.model import Ending, not_held
 from ags.prepare import Prepared, Request
 from ags.runs import Held, Result, Run, State
 from ags.supervisor.covers import Covers
@@ -43,6 +43,8 @@ LOCK = 3
 BEFORE: tuple[State, ...] = ("queued", "preparing")
 GRACE = 10.0
 """Seconds for an agent to end by itself once it is asked to."""
+HANG_UP = 2.0
+"""Seconds after which it loses its terminal, if it has one: shells do not end before."""
 
 
 class Supervisor:
@@ -223,6 +225,8 @@ class Supervisor:
                     # comes together with what it waits for.
                     raise asyncio.CancelledError
                 self._held.save(replace(self._held.run, limited_by=sandbox.limited_by))
+                if missing := not_held(prepared.plan.limits, sandbox.limited_by):
+                    self._tell(missing)
                 self._to("running")
                 self._sandbox = sandbox
                 await sandbox.release()
@@ -283,7 +287,9 @@ class Supervisor:
                 if not at_once:
                     return  # to ask again must not give it more time
                 self._ending.cancel()
-            self._ending = asyncio.create_task(_end(self._sandbox, 0 if at_once else GRACE))
+            terminal = self._held.run.order.terminal
+            ending = self._sandbox.kill() if at_once else _end(self._sandbox, terminal=terminal)
+            self._ending = asyncio.create_task(ending)
         # Without a sandbox and yet running, its agent has just ended: its work is to be collected.
         elif self._work is not None and (at_once or self._held.run.state in BEFORE):
             self._work.cancel()
@@ -354,11 +360,13 @@ async def _beside(work: Coroutine[object, object, None]) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _end(sandbox: Sandbox, grace: float) -> None:
-    if grace:
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            sandbox.signal(number, group=True)
-        await asyncio.sleep(grace)
+async def _end(sandbox: Sandbox, *, terminal: bool) -> None:
+    """Not with SIGHUP at once: it ends whoever still puts things in order after SIGTERM."""
+    sandbox.signal(signal.SIGTERM, group=True)
+    if terminal:
+        await asyncio.sleep(HANG_UP)
+        sandbox.signal(signal.SIGHUP, group=True)
+    await asyncio.sleep(GRACE - HANG_UP if terminal else GRACE)
     await sandbox.kill()
 
 

@@ -63,6 +63,8 @@ class Wish:
     mode: Mode = "separate"
     group: str = ""
     order: Order = Order()
+    id: str = ""
+    """For who has to know the run again, however its start ends; else one is made."""
 
 
 class Engine(Shelf):
@@ -111,7 +113,7 @@ class Engine(Shelf):
         runs.check_free(self.ags_home, wish.name)
         at = runs.now()
         made = Run(
-            id=runs.new_id(at),
+            id=wish.id or runs.new_id(at),
             name=wish.name,
             agent=wish.agent,
             goal=wish.goal,
@@ -138,6 +140,9 @@ class Engine(Shelf):
     def _check(self, run: Run) -> None:
         """Refuse now what the supervisor would have to refuse: then there is no run at all."""
         _check_goal(run.goal)
+        if not run.goal.strip() and run.mode == "separate":
+            # Which is what a shell makes of a file that is not there.
+            raise Unfit("use the goal", cause="it is empty", hint="say what is to be done")
         order = run.order
         settings = load(order.config, self.environ, self.home)
         folder = settings_folder(self.environ, self.home)
@@ -396,6 +401,19 @@ class Engine(Shelf):
         if run.mode == "inplace":
             return await inplace.repository(run.project, runs.directory(self.ags_home, run.id))
         return await self._project(run.project)
+
+    async def has_branch(self, run: Run) -> bool:
+        """Whether the one that it left is there still: it is the person's to remove."""
+        if not run.branch or not run.left_at:
+            return False
+        try:
+            project = await self._project(run.project)
+        except (AgsError, OSError):
+            return False
+        asked = await git.run(
+            project, "rev-parse", "--verify", "--quiet", f"refs/heads/{run.branch}", check=False
+        )
+        return asked.code == 0
 
     async def _unpin(self, run: Run) -> None:
         try:

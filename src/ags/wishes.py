@@ -63,15 +63,15 @@ async def names(
         raise Unfit("make so many attempts", cause=cause)
     if wanted is not None:
         made = numbered(runs.checked_name(wanted), attempts)
-    else:
-        taken = await _taken(engine, project)
-        stem = _stem(goal)
-        made = numbered(stem, attempts)
-        versions = itertools.count(2)
-        while taken.intersection(made):
-            made = numbered(f"{stem}-v{next(versions)}", attempts)
-    for name in made:
-        runs.check_free(engine.ags_home, name)
+        for name in made:
+            runs.check_free(engine.ags_home, name)
+        return made
+    taken = await _taken(engine, project)
+    stem = _stem(goal)
+    made = numbered(stem, attempts)
+    versions = itertools.count(2)
+    while taken.intersection(made):
+        made = numbered(f"{stem}-v{next(versions)}", attempts)
     return made
 
 

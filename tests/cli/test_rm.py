@@ -43,7 +43,8 @@ def test_work_that_is_nowhere_else_is_dropped_only_by_force(desk: Desk) -> None:
     assert f"git branch agent--fix-login {run.result.commit}" in said and "--force" in said
     assert (desk.state / "runs" / run.id).exists()
     assert (desk.state / "worktrees" / "fix-login" / "a.txt").exists()
-    assert desk.ags("rm", "--force", "fix-login").code == 0
+    forced = desk.ags("rm", "--force", "fix-login")
+    assert (forced.code, forced.out) == (0, "removed fix-login\n")  # and not that a branch stays
     assert not (desk.state / "runs" / run.id).exists()
 
 

@@ -324,7 +324,7 @@ def test_a_key_that_is_none_is_refused(shop: Shop, key: str) -> None:
 def test_keys_are_forgotten_after_a_day(tmp_path: Path) -> None:
     with keys.opened(tmp_path, "old", "body") as held:
         assert held is not None
-        held.keep(("a",))
+        held.keep((keys.Named("a", "0" * 20),))
     (path,) = (tmp_path / "server/keys").iterdir()
     with keys.opened(tmp_path, "old", "body") as held:
         assert held is not None and held.record is not None
@@ -333,7 +333,7 @@ def test_keys_are_forgotten_after_a_day(tmp_path: Path) -> None:
     os.utime(path, (0, 0))
     with keys.opened(tmp_path, "new", "body") as held:
         assert held is not None
-        held.keep(("b",))
+        held.keep((keys.Named("b", "1" * 20),))
     assert not path.exists() and len(list(path.parent.iterdir())) == 1
     with keys.opened(tmp_path, "old", "other body") as held:
         assert held is not None and held.record is None

@@ -92,6 +92,7 @@ def test_an_agent_is_not_started_in_a_workspace_that_is_not_ready(workshop: Work
         ({"base": "--help"}, "no such commit"),
         ({"folder": Path("/")}, "not a git repository"),
         ({"goal": "echo a\0b"}, "a NUL character"),
+        ({"goal": " \n"}, "it is empty"),
         ({"goal": "#" + "é" * 62_000}, "over 122880 bytes"),
     ],
 )

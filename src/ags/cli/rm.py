@@ -47,7 +47,6 @@ async def removed(engine: Engine, name: str, *, force: bool) -> bool:
     except AgsError as error:
         show(error)
         return False
-    kept = run is not None and run.branch and run.left_at and run.project.exists()
-    stays = f"; {run.branch} stays" if run is not None and kept else ""
+    stays = f"; {run.branch} stays" if run is not None and await engine.has_branch(run) else ""
     print(f"removed {run.name if run else one_line(name)}{stays}")
     return True

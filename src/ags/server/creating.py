@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +18,14 @@ from ags.prepare import limits_here
 from ags.projects import Project
 from ags.runs import Order, Run
 from ags.server import keys
-from ags.server.keys import Key
+from ags.server.keys import Key, Named
 from ags.server.schema import NewRun
 from ags.workspace import git
 from ags.workspace.git import Repository
+
+TURNS = 20
+"""How often names are made anew for runs that nobody named. Of those who start one goal at the same
+moment, each turn gives one its names."""
 
 
 class Partly(AgsError):
@@ -35,16 +40,14 @@ class Partly(AgsError):
 async def create(engine: Engine, asked: NewRun, key: str | None) -> tuple[list[Run], bool]:
     """The runs, and whether any of them is new."""
     with keys.opened(engine.ags_home, key, _hashed(asked)) as held:
-        if held is not None and held.record is not None:
-            return await _completed(engine, asked, held)
-        wish = await _wish(engine, asked)
-        project = await git.find(wish.folder)
-        await git.resolve(project, asked.base)
-        names = await wishes.names(engine, project, asked.name, asked.goal, asked.attempts)
-        await _check_branches(project, names)
-        if held is not None:
-            held.keep(names)
-        return await _started(engine, _attempts(wish, names, asked), held), True
+        if held is not None and await _recalled(engine, held):
+            return await _completed(engine, asked, held), False
+        try:
+            return await _begun(engine, asked, held), True
+        except AgsError:
+            if held is not None:
+                _forget(engine, held)
+            raise
 
 
 def _hashed(asked: NewRun) -> str:
@@ -144,9 +147,46 @@ async def _check_branches(project: Repository, names: tuple[str, ...]) -> None:
         )
 
 
+async def _begun(engine: Engine, asked: NewRun, held: Key | None) -> list[Run]:
+    wish = await _wish(engine, asked)
+    project = await git.find(wish.folder)
+    await git.resolve(project, asked.base)
+    names = await _names(engine, project, asked)
+    for turn in itertools.count(1):
+        wanted = _attempts(wish, names, asked)
+        chosen = tuple(Named(each.name, each.id) for each in wanted)
+        if held is not None:
+            held.keep(chosen)
+        try:
+            return await _started(engine, wanted, held)
+        except AgsError:
+            if asked.name is not None or turn == TURNS or _are_there(engine, chosen):
+                raise
+            lost, names = names, await _names(engine, project, asked)
+            if names == lost:  # they are free: it was something else
+                raise
+    raise AssertionError
+
+
+async def _names(engine: Engine, project: Repository, asked: NewRun) -> tuple[str, ...]:
+    made = await wishes.names(engine, project, asked.name, asked.goal, asked.attempts)
+    if asked.name is not None:
+        await _check_branches(project, made)
+    return made
+
+
 def _attempts(wish: Wish, names: tuple[str, ...], asked: NewRun) -> list[Wish]:
     stem = names[0].removesuffix("-1") if asked.attempts > 1 else ""
-    return [replace(wish, name=name, group=stem) for name in names]
+    return [
+        replace(wish, name=name, group=stem, id=run_id)
+        for name, run_id in zip(names, _ids(len(names)), strict=True)
+    ]
+
+
+def _ids(count: int) -> list[str]:
+    """In the order of the names: lists go by them, and they tell milliseconds apart, no less."""
+    at = runs.now()
+    return [runs.new_id(replace(at, wall=at.wall + 0.002 * number)) for number in range(count)]
 
 
 async def _started(engine: Engine, wanted: list[Wish], held: Key | None) -> list[Run]:
@@ -155,7 +195,7 @@ async def _started(engine: Engine, wanted: list[Wish], held: Key | None) -> list
         try:
             made.append(await engine.start(wish))
             if held is not None:
-                held.note(wish.name, made[-1].id)
+                held.note(Named(wish.name, wish.id))
         except AgsError as error:
             if not made:
                 raise
@@ -163,38 +203,49 @@ async def _started(engine: Engine, wanted: list[Wish], held: Key | None) -> list
     return made
 
 
-async def _completed(engine: Engine, asked: NewRun, held: Key) -> tuple[list[Run], bool]:
+async def _recalled(engine: Engine, held: Key) -> bool:
+    """Note what was made just before the server was killed; whether the key has made any run."""
+    if held.record is None:
+        return False
+    noted = {each.id for each in held.record.begun}
+    for each in (each for each in held.record.chosen if each.id not in noted):
+        try:
+            run = engine.find(each.id)
+        except Missing:
+            continue
+        if run.state == "interrupted" and run.started is None:
+            await engine.restart(run.id)  # killed before it had a supervisor
+        held.note(each)
+    return bool(held.record.begun)
+
+
+async def _completed(engine: Engine, asked: NewRun, held: Key) -> list[Run]:
     """What the same request began before, and whatever of it a crash left undone."""
     record = held.record
     assert record is not None
-    begun = {each.name for each in record.begun}
-    left = set()
-    for name in (each for each in record.names if each not in begun):
-        if run := _of_ours(engine, name, asked, record.at):
-            if run.state == "interrupted" and run.started is None:
-                await engine.restart(name)  # killed before it had a supervisor
-            held.note(name, run.id)
-        else:
-            left.add(name)
-    if left:
+    begun = {each.name: each for each in record.begun}
+    if begun.keys() != set(record.names):
         wanted = _attempts(await _wish(engine, asked), record.names, asked)
-        await _started(engine, [each for each in wanted if each.name in left], held)
+        held.keep(tuple(begun.get(each.name, Named(each.name, each.id)) for each in wanted))
+        await _started(engine, [each for each in wanted if each.name not in begun], held)
     assert held.record is not None
     found = [run for each in held.record.begun if (run := _there(engine, each.id))]
     if not found:
         cause = "all that this request started was removed since"
         raise AgsError("start the runs", cause=cause, hint="use another Idempotency-Key")
-    return found, False
+    return found
 
 
-def _of_ours(engine: Engine, name: str, asked: NewRun, at: float) -> Run | None:
-    """A run that was begun just before the server was killed."""
-    try:
-        run = engine.find(name)
-    except Missing:
-        return None
-    same = (run.goal, run.agent) == (asked.goal, asked.agent) and run.created.wall >= at
-    return run if same else None
+def _forget(engine: Engine, held: Key) -> None:
+    """Of a request that was refused and made nothing: the next one has names of its own."""
+    record = held.record
+    if record is not None and not record.begun and not _are_there(engine, record.chosen):
+        held.drop()
+
+
+def _are_there(engine: Engine, chosen: tuple[Named, ...]) -> bool:
+    """Whether any is, be it damaged, or without a supervisor as its start went wrong."""
+    return any(runs.directory(engine.ags_home, each.id).is_dir() for each in chosen)
 
 
 def _there(engine: Engine, run_id: str) -> Run | None:

@@ -1,7 +1,7 @@
 """Idempotency keys: the same request sent again begins nothing anew, even after a crash.
 
-`server/keys/<hash of the key>` says which runs a request was about to start, from before the first
-one is started, and which were. Who works on one holds its lock.
+`server/keys/<hash of the key>` says which runs a request was about to start, by name and id, from
+before the first one is started, and which were. Who works on one holds its lock.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from ags import records
@@ -39,8 +40,8 @@ class Busy(AgsError):
 
 
 @frozen
-class Begun:
-    """One run that was started."""
+class Named:
+    """One run. Its name may be another's by the time it is looked for; its id never is."""
 
     name: str
     id: str
@@ -52,7 +53,10 @@ class Record:
     """The hash of the request."""
     names: tuple[str, ...]
     at: float
-    begun: tuple[Begun, ...] = ()
+    begun: tuple[Named, ...] = ()
+    chosen: tuple[Named, ...] = ()
+    """All, as they were to be. An older version wrote the names alone: of those nothing is known
+    that is not in `begun`."""
 
 
 class Key:
@@ -73,17 +77,25 @@ class Key:
                 return
             self.release()
 
-    def keep(self, names: tuple[str, ...]) -> Record:
-        """From here on the same request means these runs."""
+    def keep(self, chosen: tuple[Named, ...]) -> Record:
+        """From here on the same request means these runs, whatever it meant before."""
+        names = tuple(each.name for each in chosen)
+        if self.record is not None:
+            return self._write(replace(self.record, names=names, chosen=chosen), first=False)
         _make(self._path.parent)
         _sweep(self._path.parent)
-        return self._write(Record(self._body, names, time.time()), first=True)
+        return self._write(Record(self._body, names, time.time(), chosen=chosen), first=True)
 
-    def note(self, name: str, run_id: str) -> None:
+    def note(self, run: Named) -> None:
         assert self.record is not None
-        begun = (*self.record.begun, Begun(name, run_id))
-        record = self.record
-        self._write(Record(record.body, record.names, record.at, begun), first=False)
+        self._write(replace(self.record, begun=(*self.record.begun, run)), first=False)
+
+    def drop(self) -> None:
+        """From here on the same request is a new one."""
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+        self.record = None
+        self.release()
 
     def release(self) -> None:
         lock, self._lock = self._lock, None
@@ -164,7 +176,7 @@ def opened(ags_home: Path, key: str | None, body: str) -> Iterator[Key | None]:
 
 def _make(folder: Path) -> None:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        records.private_folder(folder)
     except OSError as error:
         raise records.write_error("start the runs", folder, error) from error
 

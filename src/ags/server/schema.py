@@ -16,7 +16,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from ags.agents import AGENTS
 from ags.backends import BACKENDS
 from ags.engine import MOST_GOAL
-from ags.server.schema_projects import Apart
+from ags.runs import checked_name
+from ags.server.schema_projects import Apart, Url
 from ags.text import utf8
 from ags.wishes import MOST_ATTEMPTS
 
@@ -28,6 +29,7 @@ MOST_WORD, MOST_ADDRESS = 200, 4096
 MOST_RULES, MOST_PORTS = 100, 32
 LONGEST_GRANT = 366 * 86400.0
 HIGHEST_PORT = 65535
+NAME: dict[str, Any] = {"pattern": "^[a-z0-9][a-z0-9-]{0,47}$"}
 
 State: TypeAlias = Literal[
     "queued", "preparing", "running", "collecting", "done", "failed", "stopped", "interrupted"
@@ -82,7 +84,8 @@ Word: TypeAlias = Annotated[Text, Field(min_length=1, max_length=MOST_WORD)]
 Address: TypeAlias = Annotated[Text, Field(min_length=1, max_length=MOST_ADDRESS)]
 Goal: TypeAlias = Annotated[Text, AfterValidator(_checked_goal), Field(max_length=MOST_GOAL)]
 Limit: TypeAlias = Annotated[Text, Field(min_length=1, max_length=40)]
-Name: TypeAlias = Annotated[Text, Field(pattern="^[a-z0-9][a-z0-9-]{0,47}$")]
+# Refused in our own words, which come with a hint; the document has the pattern for programs.
+Name: TypeAlias = Annotated[Text, AfterValidator(checked_name), Field(json_schema_extra=NAME)]
 Agent: TypeAlias = Annotated[str, _one_of(AGENTS), Field(json_schema_extra={"enum": [*AGENTS]})]
 Backend: TypeAlias = Annotated[
     str, _one_of(BACKENDS), Field(json_schema_extra={"enum": [*BACKENDS]})
@@ -90,13 +93,7 @@ Backend: TypeAlias = Annotated[
 Port: TypeAlias = Annotated[int, Field(ge=1, le=HIGHEST_PORT)]
 
 # In addresses. What does not match is nobody's name: 404 by who looks for it, not 422.
-RunName: TypeAlias = Annotated[
-    str,
-    Path(
-        description="A run's name or id",
-        json_schema_extra={"pattern": "^[a-z0-9][a-z0-9-]{0,47}$"},
-    ),
-]
+RunName: TypeAlias = Annotated[str, Path(description="A run's name or id", json_schema_extra=NAME)]
 AskId: TypeAlias = Annotated[
     str, Path(description="As the run tells it", json_schema_extra={"pattern": "^[a-z0-9]{1,20}$"})
 ]
@@ -206,7 +203,7 @@ class Publish(Asked):
 
 
 class NewProject(Asked):
-    url: Address
+    url: Annotated[Url, AfterValidator(_checked_text), Field(max_length=MOST_ADDRESS)]
     client: Word | None = None
     link: bool = False  # a repository on the server's machine, used as it is
 

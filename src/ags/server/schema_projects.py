@@ -1,8 +1,22 @@
-"""What answers about projects hold besides what `schema` has."""
+"""What requests and answers about projects hold besides what `schema` has."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel
+from typing import Annotated, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, Field
+
+from ags.errors import Unfit
+
+
+def _filled(url: str) -> str:
+    if not url.strip():
+        hint = "such as https://HOST/PATH, git@HOST:PATH or /FOLDER"
+        raise Unfit("add the project", cause="there is no address", hint=hint)
+    return url
+
+
+Url: TypeAlias = Annotated[str, AfterValidator(_filled), Field(json_schema_extra={"minLength": 1})]
 
 
 class Apart(BaseModel):

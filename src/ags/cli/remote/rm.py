@@ -19,11 +19,9 @@ def _removed(there: There, name: str, *, force: bool) -> bool:
     from ags.cli.main import show
 
     try:
-        run = there.client.run(name)
         there.client.remove(name, force=force)
     except AgsError as error:
         show(error)
         return False
-    stays = f"; {one_line(run['branch'])} stays" if run["branch"] and run["result"] else ""
-    print(f"removed {one_line(run['name'])}{stays}")
+    print(f"removed {one_line(name)}")
     return True

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,9 @@ from ags import projects, runs
 from ags.engine import Engine
 from ags.errors import AgsError, Missing, Unfit
 from ags.projects import Apart, Project
+from ags.projects import record as project_records
 from ags.runs import Order, Run
+from ags.runs.lock import open_lock
 from ags.workspace import git
 from ags.workspace.remote import Person, checked_url
 from tests.disk import fill, small_disk
@@ -108,6 +111,34 @@ def test_a_project_is_cloned_once_and_found_again(engine: Engine, room: Room) ->
         *(f"{made.id}/{n}" for n in ("lock", "project.json", "repo.git")),
     ]
     assert made.folder.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_project_that_is_removed_as_it_is_added_is_made_again(
+    engine: Engine, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone: list[Path] = []
+
+    def removed_first(place: Path) -> int:
+        if not gone:
+            gone.append(place)
+            place.rmdir()
+        return open_lock(place)
+
+    monkeypatch.setattr(project_records, "open_lock", removed_first)
+    made = add(engine, room)
+    assert gone == [made.folder.parent] and made.state == "ready"
+
+
+def test_a_project_that_is_removed_before_it_is_locked_is_missed(
+    engine: Engine, room: Room
+) -> None:
+    place = add(engine, room).folder.parent
+    with project_records.locked(place, "pull"):
+        pass
+    go(projects.remove(engine, place.name))
+    missed = pytest.raises(Missing, match="there is no such project")
+    with missed, project_records.locked(place, "pull"):
+        pass
 
 
 def test_clients_have_projects_of_their_own(engine: Engine, room: Room) -> None:

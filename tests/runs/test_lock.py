@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ags import runs
-from ags.errors import AgsError
+from ags.errors import AgsError, Missing
 from ags.runs import Held
 from tests.disk import fill, small_disk
 from tests.runs.examples import create, example, script
@@ -50,6 +51,43 @@ def test_a_killed_supervisor_lets_go_and_its_pid_means_nothing(tmp_path: Path) -
         assert runs.is_alive(held.run_dir)
         process.send_signal(signal.SIGKILL)
     assert not runs.is_alive(held.run_dir)
+
+
+WAIT = """
+import sys
+from pathlib import Path
+from ags import runs
+from ags.errors import Missing
+try:
+    runs.hold(Path(sys.argv[1]), patience=60)
+except Missing as error:
+    print(error.cause)
+"""
+
+
+def test_a_run_that_is_removed_is_missed_also_by_who_waited_for_it(tmp_path: Path) -> None:
+    held = create(tmp_path)
+    with script(WAIT, held.run_dir) as process:
+        until = time.monotonic() + 60
+        while str(held.run_dir / "lock") not in opened_by(process.pid):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        runs.remove(tmp_path, held)
+        assert process.communicate(timeout=60)[0] == "there is no run of this name\n"
+    with pytest.raises(Missing, match="there is no run of this name"):
+        runs.hold(held.run_dir)
+    with create(tmp_path) as another:
+        run_dir = another.run_dir
+    runs.hold(run_dir).close()
+
+
+def opened_by(pid: int) -> list[str]:
+    """Files, by their paths."""
+    found = []
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found.append(os.readlink(each))
+    return found
 
 
 ADOPT = """

@@ -135,17 +135,53 @@ def test_two_see_the_same_and_both_can_type(served: Server, shell: Run) -> None:
 def test_the_program_sees_the_size_of_who_looks(served: Server, shell: Run) -> None:
     async def scene() -> None:
         async with watching(served, shell.name, "?rows=33&columns=101") as screen:
-            await _size_is(screen, b"33 101")
+            await size_is(screen, b"33 101")
             await screen.resizes(44, 122)
-            await _size_is(screen, b"44 122")
+            await size_is(screen, b"44 122")
 
-    async def _size_is(screen: Screen, wanted: bytes) -> None:
-        """The hub shows another size for a moment, so that programs draw themselves anew."""
-        while True:
-            await screen.types("echo size=$(stty size)=\n")
-            if (await screen.shows(rb"size=(\d+ \d+)="))[1] == wanted:
-                return
-            await asyncio.sleep(0.05)
+    play(scene())
+
+
+async def size_is(screen: Screen, wanted: bytes) -> None:
+    """The hub shows another size for a moment, so that programs draw themselves anew."""
+    while True:
+        await screen.types("echo size=$(stty size)=\n")
+        if (await screen.shows(rb"size=(\d+ \d+)="))[1] == wanted:
+            return
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("asked", "had"),
+    [("?rows=0&columns=80", b"1 80"), ("?rows=5000&columns=99999", b"2000 2000")],
+    ids=["too small", "too large"],
+)
+def test_a_size_that_no_terminal_has_becomes_the_nearest(
+    served: Server, shell: Run, asked: str, had: bytes
+) -> None:
+    async def scene() -> None:
+        async with watching(served, shell.name, asked) as screen:
+            await size_is(screen, had)
+
+    play(scene())
+
+
+@pytest.mark.parametrize(
+    "query", ["rows=abc", "rows=", "columns=1.5", "rows=" + "9" * 5000, "shell=maybe"]
+)
+def test_what_cannot_be_read_is_told_as_to_any_other_request(shared: Server, query: str) -> None:
+    async def scene() -> None:
+        with pytest.raises(InvalidStatus) as refused:
+            async with watching(shared, "nobody", f"?{query}"):
+                pass
+        answer = refused.value.response
+        assert answer.status_code == 422
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        told = json.loads(answer.body)
+        assert told["title"] == "Cannot take the request" and told["detail"]
+        assert told["errors"][0]["where"] == f"query.{query.partition('=')[0]}"
+        async with watching(shared, "nobody", "?rows=24&shell=true") as screen:
+            assert (await screen.closing())[0] == 4404
 
     play(scene())
 

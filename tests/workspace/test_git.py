@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from ags.errors import AgsError
+from ags.errors import AgsError, Missing
 from ags.proc import ProcessError
 from ags.workspace import git
 from tests.interactive.watching import gone
@@ -70,8 +70,10 @@ def test_a_repository_of_another_users_is_refused(scene: Scene) -> None:
         pytest.skip("needs root")
     project(scene)
     sh(scene, "chown -R 65534:65534 .git")
-    with pytest.raises(git.NotARepository, match="dubious ownership"):
+    with pytest.raises(git.NotARepository, match="dubious ownership") as told:
         done(git.find(scene.root))
+    assert "belongs to somebody else" in told.value.cause and "\\n" not in told.value.cause
+    assert "as its owner" in told.value.hint
 
 
 def test_only_harmless_settings_come_along(scene: Scene) -> None:
@@ -158,6 +160,18 @@ def test_a_word_that_is_no_commit_is_told(scene: Scene, word: str) -> None:
     project(scene)
     with pytest.raises(AgsError, match="find the commit"):
         done(git.resolve(done(git.find(scene.root)), word))
+
+
+def test_a_repository_that_is_gone_since_it_was_found_is_told(scene: Scene) -> None:
+    project(scene)
+    found = done(git.find(scene.root))
+    commit = done(git.resolve(found, "HEAD"))
+    os.rename(found.git_dir, scene.root / "aside")
+    for call in (git.resolve(found, "HEAD"), git.configuration(found)):
+        with pytest.raises(Missing, match="the repository is gone"):
+            done(call)
+    os.rename(scene.root / "aside", found.git_dir)
+    assert done(git.resolve(found, "HEAD")) == commit
 
 
 def test_settings_are_written_as_git_reads_them(scene: Scene) -> None:

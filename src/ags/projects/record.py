@@ -187,6 +187,8 @@ def open_place(ags_home: Path, place: Path) -> int:
         raise AgsError("add the project", subject=place, cause=cause, hint="see what it is")
     try:
         return open_lock(place)
+    except Missing:  # removed under our hands
+        return open_place(ags_home, place)
     except AgsError:
         with contextlib.suppress(OSError):
             place.rmdir()  # which it only is if nobody else has begun
@@ -209,7 +211,10 @@ def is_lock_of(descriptor: int, place: Path) -> bool:
 
 @contextlib.contextmanager
 def locked(place: Path, what: str) -> Iterator[None]:
-    descriptor = open_lock(place)
+    try:
+        descriptor = open_lock(place)
+    except Missing as error:
+        raise missing(place.name) from error
     try:
         if not flock(descriptor, PATIENCE):
             cause, hint = "it is just being cloned or pulled", "wait for the end of that"

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from ags import records
-from ags.errors import AgsError
+from ags.errors import AgsError, Missing
 from ags.model import KIB
 from ags.runs.files import load
 from ags.runs.record import Run, check_step
@@ -78,12 +78,17 @@ class Held:
 def hold(run_dir: Path, patience: float = 0.5) -> Held:
     """Take the lock of a run that nobody tends."""
     descriptor = open_lock(run_dir)
-    if not flock(descriptor, patience):
+    is_free = flock(descriptor, patience)
+    if not run_dir.is_dir():
         os.close(descriptor)
-        who = load(run_dir).supervisor
+        raise _gone(run_dir)  # while we waited
+    if not is_free:
+        os.close(descriptor)
+        run = load(run_dir)
+        who = run.supervisor
         cause = f"it is at work (process {who.pid})" if who else "it is at work"
-        hint = "stop it first: `ags stop NAME`"
-        raise AgsError("take the run's lock", subject=run_dir.name, cause=cause, hint=hint)
+        hint = f"stop it first: `ags stop {run.name}`"
+        raise AgsError("take the run's lock", subject=run.name, cause=cause, hint=hint)
     return keep(run_dir, descriptor)
 
 
@@ -127,8 +132,16 @@ def open_lock(run_dir: Path) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         return os.open(run_dir / "lock", flags, 0o600)
+    except FileNotFoundError as error:
+        raise _gone(run_dir) from error
     except OSError as error:
         raise records.write_error("open the run's lock", run_dir / "lock", error) from error
+
+
+def _gone(run_dir: Path) -> Missing:
+    """Somebody else has removed it since it was found."""
+    cause, hint = "there is no run of this name", "see `ags list`"
+    return Missing("find the run", subject=run_dir.name, cause=cause, hint=hint)
 
 
 def flock(descriptor: int, patience: float) -> bool:

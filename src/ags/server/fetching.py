@@ -36,13 +36,14 @@ class Fetching:
     def __init__(self, state: State) -> None:
         self._state = state
         self._progress: dict[str, Progress] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[asyncio.Task[None], str] = {}
+        """Each with its project, which may have several: of two pulls, one finds it locked."""
         self._heads: dict[str, tuple[int, str]] = {}
 
     def clone(self, adding: Adding) -> None:
         """Goes on by itself; how it ended is written down in the project."""
         person = Person(self._state.environ, self._state.home)
-        id_ = adding.project.id
+        id_ = adding.place.name
         self._begin(id_, adding.finish(person, self._heard(id_)), "clone")
 
     def pull(self, project: Project) -> None:
@@ -61,7 +62,7 @@ class Fetching:
         self._progress[id_] = Progress()
         task = asyncio.create_task(self._followed(id_, work, what))
         self._state.tasks.add(task)
-        self._tasks[id_] = task
+        self._tasks[task] = id_
         task.add_done_callback(self._state.tasks.discard)
 
     async def cancel(self, id_: str) -> bool:
@@ -69,10 +70,14 @@ class Fetching:
 
         A clone leaves nothing behind then.
         """
-        if (task := self._tasks.get(id_)) is None:
+        if not (found := [task for task, of in self._tasks.items() if of == id_]):
             return False
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        # Let them take their first step: of one that is cancelled before, not even what it would
+        # do at its end is done, and a clone keeps its lock.
+        await asyncio.sleep(0)
+        for task in found:
+            task.cancel()
+        await asyncio.gather(*found, return_exceptions=True)
         return True
 
     async def _followed(self, id_: str, work: Coroutine[Any, Any, object], what: str) -> None:
@@ -85,10 +90,16 @@ class Fetching:
         except Exception as error:  # nobody waits for it: the log is all that can be told
             log.failure(error, f"{what} {id_}")
         finally:
-            self._progress.pop(id_, None)
-            self._tasks.pop(id_, None)
+            self._forget(id_)
             with contextlib.suppress(AgsError):
                 self.tell(projects.get(self._state.ags_home, id_))
+
+    def _forget(self, id_: str) -> None:
+        """The task that this is called in, and nothing of another."""
+        if (task := asyncio.current_task()) is not None:
+            self._tasks.pop(task, None)
+        if id_ not in self._tasks.values():
+            self._progress.pop(id_, None)
 
     def tell(self, project: Project) -> None:
         """Everybody who follows the board, without waiting for git."""

@@ -9,12 +9,12 @@ from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
+from fastapi.exceptions import RequestValidationError, WebSocketRequestValidationError
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
-from starlette.websockets import WebSocket
+from starlette.websockets import WebSocket, WebSocketState
 
 from ags.errors import AgsError, Missing, Unfit
 from ags.server.state import State
@@ -118,6 +118,7 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def install(app: FastAPI) -> None:
     app.add_exception_handler(AgsError, _expected)
     app.add_exception_handler(RequestValidationError, _unfit)
+    app.add_exception_handler(WebSocketRequestValidationError, _unfit)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(OSError, _system)
     app.add_exception_handler(Exception, _unforeseen)
@@ -132,7 +133,7 @@ async def _expected(connection: HTTPConnection, error: Exception) -> Response:
 
 
 async def _unfit(connection: HTTPConnection, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
+    assert isinstance(error, RequestValidationError | WebSocketRequestValidationError)
     found = error.errors()
     if any(each["type"] == "json_invalid" for each in found):
         return unreadable()
@@ -181,8 +182,16 @@ async def _unforeseen(connection: HTTPConnection, error: Exception) -> Response:
 
 
 async def _closed(connection: HTTPConnection, made: Response, reason: str) -> Response:
-    """A WebSocket is told by its code; its reason has room for 123 bytes."""
-    if isinstance(connection, WebSocket):
+    """A WebSocket is told as any other request while it is none yet, and then by its code.
+
+    Its reason has room for 123 bytes.
+    """
+    if not isinstance(connection, WebSocket):
+        return made
+    asked = connection.application_state is WebSocketState.CONNECTING
+    if asked and "websocket.http.response" in connection.scope.get("extensions", {}):
+        await connection.send_denial_response(made)
+    else:
         short = utf8(reason).encode()[:120].decode(errors="ignore")
         await connection.close(4000 + made.status_code, short)
     return made

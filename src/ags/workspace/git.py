@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ags import proc
-from ags.errors import AgsError
+from ags.errors import AgsError, Missing
 from ags.frozen import frozen
 from ags.workspace import temporary
 from ags.workspace.tree import Owner, acting_as, shown
@@ -104,7 +104,11 @@ class Repository:
     @property
     def owner(self) -> Owner:
         """Whose files these are: as root, git acts as them, or it would leave files of root's."""
-        return _owner(self.git_dir)
+        try:
+            return _owner(self.git_dir)
+        except FileNotFoundError as error:  # since it was found: projects can be removed
+            cause = "the repository is gone"
+            raise Missing("use the repository", subject=self.git_dir, cause=cause) from error
 
 
 async def find(folder: Path) -> Repository:
@@ -117,8 +121,7 @@ async def find(folder: Path) -> Repository:
         raise NotARepository("use the repository", subject=folder, cause=cause) from error
     found = await _ask(folder, owner, "rev-parse", "--path-format=absolute", *questions)
     if found.code != 0:
-        said = found.stderr.decode(errors="replace").strip().removeprefix("fatal: ")
-        raise NotARepository("use the repository", subject=folder, cause=shown(said))
+        raise _not_found(folder, found.stderr.decode(errors="replace"))
     git_dir, common, bare = os.fsdecode(found.stdout).rstrip("\n").rsplit("\n", 2)
     work_tree = None
     if bare == "false":
@@ -132,6 +135,15 @@ async def find(folder: Path) -> Repository:
     settings = await configuration(repository)
     _check_belongs(repository, settings)
     return replace(repository, settings=_kept(repository, settings))
+
+
+def _not_found(folder: Path, said: str) -> NotARepository:
+    cause, hint = shown(said.strip().removeprefix("fatal: ")), ""
+    if "dubious ownership" in said:
+        # Git's own way out, an exception in the settings, is not read here.
+        cause = "it, or a part of it, belongs to somebody else (git: dubious ownership)"
+        hint = "start ags as its owner, or work on a clone of yours, which `safe.directory` allows"
+    return NotARepository("use the repository", subject=folder, cause=cause, hint=hint)
 
 
 async def find_bare(common: Path) -> Repository:

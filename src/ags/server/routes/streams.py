@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, WebSocket
 
-from ags.control.wire import MOST_LINES, Size
+from ags.control.wire import Size
 from ags.server import terminal
 from ags.server.problems import documented
 from ags.server.state import State, state_of
@@ -16,7 +16,6 @@ router = APIRouter()
 
 Last = Annotated[str | None, Header(alias="Last-Event-ID", max_length=100)]
 After = Annotated[str | None, Query(max_length=100)]
-Lines = Annotated[int, Query(ge=1, le=MOST_LINES)]
 SENT: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 }
@@ -62,8 +61,9 @@ async def run_terminal(
     websocket: WebSocket,
     run: str,
     state: Annotated[State, Depends(state_of)],
-    rows: Lines = 24,
-    columns: Lines = 80,
+    rows: int = 24,
+    columns: int = 80,
     shell: bool = False,
 ) -> None:
+    """A size that no terminal has becomes the nearest one, on its way to the run."""
     await terminal.serve(websocket, state, run, Size(rows, columns), shell=shell)

@@ -11,6 +11,7 @@ from ags import clients, runs
 from ags.control import client
 from ags.errors import AgsError, Missing
 from ags.frozen import frozen
+from ags.logtext import wanted
 from ags.shelf import Shelf
 from ags.store import Filter
 from ags.text import one_line
@@ -34,13 +35,6 @@ class Asked:
     def __str__(self) -> str:
         """`fix-login: POST https://api.example:443/v1/messages`"""
         return f"{self.run}: {wanted(self.fields)}"
-
-
-def wanted(fields: dict[str, Any]) -> str:
-    scheme = {"tls": "https", "http": "http"}.get(str(fields.get("scheme")), "tcp")
-    method = f"{fields['method']} " if fields.get("method") else ""
-    path = fields.get("path") or ""
-    return one_line(f"{method}{scheme}://{fields.get('host')}:{fields.get('port')}{path}")
 
 
 async def asked(shelf: Shelf, run: str | None = None) -> tuple[Asked, ...]:

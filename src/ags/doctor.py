@@ -371,7 +371,9 @@ def install(families: tuple[str, ...], package: str) -> str:
 
 
 def settings_findings(settings: Settings, uid: int) -> Iterator[Finding]:
-    yield _folder("state folder", settings.state, uid, forbidden=0o077)
+    # Through root's those must pass whose projects root works on; what is in it stays closed.
+    forbidden = 0o077 if uid else 0o066
+    yield _folder("state folder", settings.state, uid, forbidden)
     yield _folder("settings folder", settings.folder, uid, forbidden=0o022)
     yield _config(settings)
 

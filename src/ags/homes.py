@@ -240,7 +240,7 @@ def _pour(reader: BinaryIO, writer: BinaryIO) -> None:
 def _only_one(kept: Iterable[Path]) -> Iterator[None]:
     with ExitStack() as held:
         for folder in sorted(set(kept)):  # all in the same order, lest two wait for each other
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            records.private_folder(folder)
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             held.callback(os.close, lock)
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -20,6 +20,16 @@ WIDEST = 300
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*[mK]")
 # What a tool is about, as the agents name it in their calls.
 _ABOUT = ("command", "cmd", "file_path", "path", "filePath", "pattern", "query", "url")
+OUTCOMES = {
+    "once": "allowed once",
+    "for": "allowed for a time",
+    "always": "allowed always",
+    "deny": "denied",
+    "time-out": "nobody answered in time",
+    "reload": "the policy has changed",
+    "gone": "not wanted any more",
+}
+"""What can become of an ask."""
 OVER = {"done": "green", "failed": "red", "stopped": "yellow", "interrupted": "yellow"}
 
 
@@ -159,11 +169,27 @@ class Stream:
             yield self._paint(f"── tokens: {', '.join(counted)}", "dim")
 
     def _ask(self, fields: Mapping[str, Any]) -> Iterator[str]:
-        yield self._paint(f"── asks: {_brief(fields)}", "yellow", "bold")
+        """The question with the way to answer it, and later what became of it."""
+        outcome, name = fields.get("outcome"), one_line(_words(fields.get("id")))
+        if outcome == "asked":
+            asked = f"── asks for {wanted(fields)}: `ags allow {name}`, `ags deny {name}`"
+            yield self._paint(cut(asked, WIDEST), "yellow", "bold")
+        elif outcome in OUTCOMES:
+            yield self._paint(cut(f"── {wanted(fields)}: {OUTCOMES[outcome]}", WIDEST), "dim")
+        else:
+            yield self._paint(f"── asks: {_brief(fields)}", "yellow", "bold")
 
     def _other(self, event: Event) -> Iterator[str]:
         """What a newer version may have written."""
         yield self._paint(f"── {one_line(event.kind)}: {_brief(event.fields)}", "dim")
+
+
+def wanted(fields: Mapping[str, Any]) -> str:
+    """What is asked for, as an address."""
+    scheme = {"tls": "https", "http": "http"}.get(str(fields.get("scheme")), "tcp")
+    method = f"{fields['method']} " if fields.get("method") else ""
+    path = fields.get("path") or ""
+    return one_line(f"{method}{scheme}://{fields.get('host')}:{fields.get('port')}{path}")
 
 
 def _words(value: object) -> str:

@@ -40,6 +40,20 @@ class Limits:
     """Without cgroups: the run is stopped before the machine has less memory than this."""
 
 
+RLIMITS = "rlimits"
+"""Who holds a run's limits where there are no control groups."""
+
+
+def not_held(limits: Limits, limited_by: str) -> str:
+    """What of them nobody holds, in words; empty if there is none."""
+    if limits.cpus is None or limited_by != RLIMITS:
+        return ""
+    return (
+        f"processors are not limited to {limits.cpus:g} here: that takes control groups"
+        " (`ags doctor` says why there are none)"
+    )
+
+
 # Mounts are an ordered list of steps; a later step covers an earlier one.
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -181,6 +183,34 @@ def check_target(target: PurePosixPath, places: Places, flag: str) -> None:
         raise AgsError(
             f"use {flag}", subject=target, cause=f"{taken} is made by the sandbox itself"
         )
+
+
+def check_state_folder(ags_home: Path, *, written: bool = False) -> None:
+    """One that is there must be ours to use; for who only looks, a read-only one will do."""
+    wanted = os.R_OK | os.X_OK | (os.W_OK if written else 0)
+    if os.access(ags_home, wanted, effective_ids=True):
+        return
+    try:
+        facts = ags_home.stat()
+    except PermissionError:
+        cause, hint = "a folder above it is closed to you", "set AGS_HOME to a folder of your own"
+    except OSError:  # it is not there yet; whoever makes it tells what is in the way
+        return
+    else:
+        cause, hint = _why_closed(ags_home, facts)
+    raise AgsError("use the state folder", subject=ags_home, cause=cause, hint=hint, exit_code=125)
+
+
+def _why_closed(ags_home: Path, facts: os.stat_result) -> tuple[str, str]:
+    uid, quoted = os.geteuid(), shlex.quote(str(ags_home))
+    elsewhere = "set AGS_HOME to a folder of your own"
+    if os.statvfs(ags_home).f_flag & os.ST_RDONLY:
+        return "it is on a read-only file system", elsewhere
+    if facts.st_uid != uid:
+        owner = f"it belongs to user {facts.st_uid}, and you are {uid}"
+        return owner, f"{elsewhere}, or, if this should be yours: `sudo chown -R {uid} {quoted}`"
+    mode = stat.S_IMODE(facts.st_mode)
+    return f"its mode {mode:04o} is in the way", f"`chmod 700 {quoted}`, or {elsewhere}"
 
 
 def make_state_folder(ags_home: Path) -> None:

@@ -67,6 +67,14 @@ def replace_file(path: Path, data: bytes) -> None:
         raise write_error("write", path, error) from error
 
 
+def private_folder(folder: Path) -> None:
+    """Nobody else's to look into, and the same with those that have to be made above it: `mkdir`
+    gives its mode to the last one only."""
+    if not folder.parent.exists():
+        private_folder(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
 def sync_directory(path: Path) -> None:
     """A rename is on the disk once the folder it happened in is."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 from ags import runs
@@ -15,6 +16,7 @@ from ags.supervisor.site import person_home
 from ags.workspace import apply as applying
 from ags.workspace import diff, git
 from ags.workspace import remote as remotes
+from ags.workspace.alone import alone
 from ags.workspace.diff import Diff
 from ags.workspace.git import Repository
 from ags.workspace.risky import Risk, risky, wants_content
@@ -81,26 +83,27 @@ async def apply(
         base, commit = _span(run)
         _check_expected(run, commit, expected)
         project = await git.find(run.project)
-        await _recover(held, project)
-        _check_not_applied(held.run, commit)
-        _check_nobody_there(engine, run)
+        async with alone(project):
+            await _recover(held, project)
+            _check_not_applied(held.run, commit)
+            _check_nobody_there(engine, run)
 
-        def note(done: applying.Applied) -> None:
-            held.save(replace(held.run, moving=Move(_record(done), undoing=False)))
+            def note(done: applying.Applied) -> None:
+                held.save(replace(held.run, moving=Move(_record(done), undoing=False)))
 
-        done = await applying.apply(
-            project,
-            source=await _source(project, run, commit),
-            base=base,
-            into=into,
-            how=how,
-            message=_message(run),
-            person=await git.identity(person_home(project, engine.home)),
-            about_to=note,
-        )
-        if done.outcome == "nothing" or held.run.moving is None:
-            return None
-        return _settled(held, held.run.moving)
+            done = await applying.apply(
+                project,
+                source=await _source(project, run, commit),
+                base=base,
+                into=into,
+                how=how,
+                message=_message(run),
+                person=await git.identity(person_home(project, engine.home)),
+                about_to=note,
+            )
+            if done.outcome == "nothing" or held.run.moving is None:
+                return None
+            return _settled(held, held.run.moving)
 
 
 async def undo(engine: Engine, name: str) -> Applied:
@@ -108,15 +111,16 @@ async def undo(engine: Engine, name: str) -> Applied:
     with await engine.hold(name) as held:
         _check_nobody_there(engine, held.run)
         project = None if held.run.mode == "inplace" else await git.find(held.run.project)
-        if project is not None and (undone := await _recover(held, project)):
-            return undone
-        last = _last_applied(held.run)
-        held.save(replace(held.run, moving=Move(last, undoing=True)))
-        if project is None:
-            engine.notes += await inplace.undo(held.run, held.run_dir, engine.ags_home)
-        else:
-            await applying.undo(project, _made_with(last))
-        return _settled(held, Move(last, undoing=True))
+        async with alone(project) if project is not None else contextlib.nullcontext():
+            if project is not None and (undone := await _recover(held, project)):
+                return undone
+            last = _last_applied(held.run)
+            held.save(replace(held.run, moving=Move(last, undoing=True)))
+            if project is None:
+                engine.notes += await inplace.undo(held.run, held.run_dir, engine.ags_home)
+            else:
+                await applying.undo(project, _made_with(last))
+            return _settled(held, Move(last, undoing=True))
 
 
 async def push(
@@ -148,12 +152,16 @@ async def push(
 
 def _span(run: Run) -> tuple[str, str]:
     if run.result is None or run.base is None:
-        outside = run.mode == "inplace" and run.started is not None
-        over = NOT_COMPARED if outside else "it ended before it did anything"
+        over = NOT_COMPARED if _is_outside(run) else "it ended before it did anything"
         over = over if run.is_final else "it is still at work"
         hint = f"`ags logs {run.name}` tells more"
         raise AgsError("look at its work", subject=run.name, cause=over, hint=hint)
     return run.base, run.result.commit
+
+
+def _is_outside(run: Run) -> bool:
+    known = run.result is not None and run.base is not None
+    return run.mode == "inplace" and run.started is not None and not known
 
 
 def _after(run: Run, turn: int) -> str:
@@ -168,7 +176,7 @@ def _check_expected(run: Run, commit: str, expected: str | None) -> None:
         raise AgsError(
             "apply",
             subject=run.name,
-            cause="it was restarted since you looked, and its work is another now",
+            cause="there is newer work than what you looked at",
             hint=f"look again: `ags diff {run.name}`",
         )
 
@@ -214,7 +222,9 @@ def _message(run: Run) -> str:
 
 def _last_applied(run: Run) -> Applied:
     if not (done := [each for each in run.applied if each.undone is None]):
-        raise AgsError("undo", subject=run.name, cause="it was not applied")
+        cause = NOT_COMPARED if _is_outside(run) else "it was not applied"
+        hint = f"`ags logs {run.name}` tells more" if _is_outside(run) else ""
+        raise AgsError("undo", subject=run.name, cause=cause, hint=hint)
     return done[-1]
 
 

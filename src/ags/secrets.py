@@ -279,7 +279,7 @@ class Store:
     def _locked(self) -> Iterator[None]:
         """One writer at a time; nobody waits for the person while holding it."""
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            records.private_folder(self.folder)
             fd = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise records.write_error("keep the secret", self.folder, error) from error

@@ -163,7 +163,7 @@ def test_work_that_changed_while_the_person_looked_is_not_applied(
 
     monkeypatch.setattr(apply, "_agreed", restarted_meanwhile)
     before = head(desk)
-    assert "it was restarted since you looked" in desk.ags("apply", "fix-login").err
+    assert "there is newer work than what you looked at" in desk.ags("apply", "fix-login").err
     assert head(desk) == before
 
 

@@ -138,6 +138,7 @@ def test_limits_of_the_flags_come_before_those_of_the_settings(
     told = person.ags("exec", *flags, "--", "true", cwd=workspace).stderr
     assert f"memory={512 << 20}, cpus=1.5, pids=77" in told
     assert "held by" in told
+    assert ("processors are not limited to 1.5 here" in told) == ("held by rlimits" in told)
 
 
 @pytest.mark.parametrize("before_the_verb", [True, False])

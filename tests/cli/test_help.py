@@ -25,6 +25,13 @@ def test_a_verb_is_listed_in_the_help_of_all(desk: Desk, verb: str) -> None:
     assert any(line.startswith(f"  {verb} ") for line in desk.ags("--help").out.splitlines())
 
 
+def test_exec_tells_its_own_exit_codes(desk: Desk) -> None:
+    told = " ".join(desk.ags("exec", "--help").out.split())
+    for code in (124, 125, desk.ags("exec", "--no-such-flag").code):
+        assert f"; {code} " in told
+    assert desk.ags("exec", "--memory", "lots", "true").code == 125
+
+
 @pytest.mark.parametrize("verb", sorted(set(VERBS) - {"list", "cleanup"}))
 def test_without_a_name_it_is_misused(desk: Desk, verb: str) -> None:
     said = desk.ags(verb)

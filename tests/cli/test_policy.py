@@ -383,7 +383,9 @@ class Answering(threading.Thread):
 def test_reload_reaches_the_run_that_is_named_or_all(desk: Desk) -> None:
     desk.record("ended")
     assert desk.ags("policy", "reload").out == "no run is at work\n"
-    assert "it is not at work" in desk.ags("policy", "reload", "ended").err
+    for words in (("reload", "ended"), ("grant", "ended", "a.example")):
+        told = desk.refused("policy", *words)
+        assert "reach the run (ended)" in told and "it is not at work: it is done" in told
     first = Answering(create(desk.state, "first", state="running"))
     with first, Answering(create(desk.state, "second", state="running"), refuses=True) as second:
         assert desk.ags("policy", "reload", "first").out == "reloaded first\n"

@@ -188,8 +188,7 @@ def test_a_run_is_stopped_restarted_and_removed(office: Office) -> None:
     said = office.ags("rm", "fix-login", "nobody", "other")
     assert said.code == 1
     first, second = said.out.splitlines()
-    assert first.startswith("removed fix-login")
-    assert second == "removed other; agent--other stays"
+    assert (first, second) == ("removed fix-login", "removed other")
     assert "there is no run of this name" in said.err
     assert office.ags("list").out.startswith("no runs yet")
 
@@ -225,6 +224,13 @@ def test_a_goal_that_fails_has_its_exit_code(office: Office) -> None:
     project = str(office.desk.project.folder)
     words = ("start", "--agent", "shell", "--project", project, "failing", "exit 7")
     assert office.ags(*words).code == 7
+
+
+def test_a_name_that_is_none_is_told_as_by_the_local_verb(office: Office) -> None:
+    words = ("start", "--agent", "shell", "--project", str(office.desk.project.folder))
+    here = office.desk.refused(*words, "Bad_Name", "true")
+    assert "'Bad_Name' is not a name for a run" in here
+    assert office.refused(*words, "Bad_Name", "true") == here
 
 
 def test_several_attempts_are_started_at_once(office: Office) -> None:

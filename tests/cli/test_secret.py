@@ -35,6 +35,8 @@ def test_a_piped_value_is_kept_in_a_private_file(desk: Desk) -> None:
     assert (said.code, said.out) == (0, "kept company-api in a file that only you can read\n")
     kept = desk.state / "secrets/company-api.file"
     assert kept.read_text() == CANARY and stat.S_IMODE(kept.stat().st_mode) == 0o600
+    # The first verb of all makes the state folder, too.
+    assert {stat.S_IMODE(each.stat().st_mode) for each in (kept.parent, desk.state)} == {0o700}
 
 
 def test_at_a_terminal_the_value_is_asked_for_and_not_shown(desk: Desk) -> None:

@@ -30,6 +30,12 @@ def shown(desk: Desk, name: str = "fix-login") -> dict[str, list[str]]:
     return found
 
 
+def test_processors_are_no_limit_where_nobody_holds_it(desk: Desk) -> None:
+    desk.finished(limits=Limits(memory=2 * GIB, cpus=1.5), limited_by="rlimits")
+    (told,) = shown(desk)["limits"]
+    assert told.startswith("2 GiB of memory, 4096 processes") and "processors" not in told
+
+
 def test_everything_is_told(desk: Desk) -> None:
     at = runs.now()
     run = desk.finished(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import io
-from typing import Any
+from typing import Any, get_args
 
 import hypothesis
 import pytest
 from hypothesis import strategies as st
 
 from ags.cli.stream import follow
+from ags.egress.asks import Outcome
 from ags.events import KINDS, Event, Writer
-from ags.logtext import Stream
+from ags.logtext import OUTCOMES, Stream
 from ags.paint import Paint, cells
 from tests.cli.desk import HOSTILE, Desk, is_harmless
 from tests.runs.examples import create
@@ -124,8 +125,22 @@ def test_only_calls_that_were_refused_are_told_as_hooks() -> None:
     assert rendered(("hook", {"tool": "Bash", "decision": "allow", "by": []})) == []
 
 
+def test_an_ask_comes_with_the_way_to_answer_it_and_then_with_the_answer() -> None:
+    ask = {"id": "jkd1", "host": "a.example", "port": 443, "scheme": "tls", "method": "GET"}
+    assert rendered(("ask", {**ask, "path": "/x", "outcome": "asked", "waiting": 0})) == [
+        "── asks for GET https://a.example:443/x: `ags allow jkd1`, `ags deny jkd1`"
+    ]
+    assert rendered(("ask", {**ask, "method": "", "path": None, "outcome": "deny"})) == [
+        "── https://a.example:443: denied"
+    ]
+
+
+def test_every_outcome_of_an_ask_has_words() -> None:
+    assert set(OUTCOMES) == set(get_args(Outcome)) - {"asked"}
+
+
 def test_kinds_without_a_form_of_their_own_are_one_line() -> None:
-    assert rendered(("ask", {"text": "may it?"})) == ["── asks: may it?"]
+    assert rendered(("ask", {"text": "may it?"})) == ["── asks: may it?"]  # from no ags we know
     assert rendered(("from-the-future", {"a": 1})) == ["── from-the-future: a 1"]
 
 

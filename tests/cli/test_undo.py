@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ags.review import NOT_COMPARED
 from tests.cli.desk import Desk
+from tests.runs.examples import create
 
 
 @pytest.mark.parametrize("how", [(), ("--squash",), ("--patch",)])
@@ -41,6 +43,20 @@ def test_a_branch_that_went_on_stays_and_the_way_back_is_told(desk: Desk) -> Non
 def test_what_was_not_applied_cannot_be_undone(desk: Desk) -> None:
     desk.finished()
     assert "it was not applied" in desk.refused("undo", "fix-login")
+
+
+def test_of_a_run_outside_a_repository_the_reason_is_told(desk: Desk) -> None:
+    desk.record(mode="inplace")
+    for verb in ("undo", "diff"):
+        said = desk.refused(verb, "fix-login")
+        assert NOT_COMPARED in said and "ags logs fix-login" in said
+
+
+def test_a_run_at_work_is_told_by_its_name(desk: Desk) -> None:
+    with create(desk.state, state="running") as held:
+        said = desk.refused("undo", "fix-login")
+        assert "lock (fix-login)" in said and "`ags stop fix-login`" in said
+        assert held.run.id not in said
 
 
 def test_a_name_that_is_no_runs_is_refused(desk: Desk) -> None:

@@ -108,7 +108,7 @@ def test_another_commit_than_expected_is_not_applied(shop: Shop) -> None:
     name = shop.done(name="unseen")
     before = shop.project.state()
     told = shop.refused(409, "POST", f"/runs/{name}/apply", {"expected": "0" * 40})
-    assert "restarted since" in told["detail"]
+    assert "newer work" in told["detail"]
     assert shop.project.state() == before
 
 

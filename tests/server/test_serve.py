@@ -217,6 +217,10 @@ def test_a_second_start_finds_the_first_and_gives_a_link(server: Server) -> None
         assert second.returncode == 0, second.stderr
         assert f"{server.url} (runs already, process {server.process.pid})" in second.stdout
         assert log_in(server, second.stdout) == 200
+        assert "note: not used: --port" in second.stderr
+        assert f"`kill {server.process.pid}`" in second.stderr
+        assert "--no-open" not in second.stderr
+    assert server.ags("up", "--no-open").stderr == ""
     link = server.ags("up", "--link")
     assert link.stdout.startswith(f"{server.url}/login#")
     assert log_in(server, link.stdout) == 200

@@ -19,7 +19,7 @@ from ags.backends.pipes import Pipes
 from ags.errors import AgsError
 from ags.kernel import rlimits, seccomp, watch
 from ags.kernel.cgroup import Cgroup
-from ags.model import Ending, Plan
+from ags.model import RLIMITS, Ending, Plan
 
 JOIN = Path(str(kernel.__file__)).with_name("join.py")
 ENTER_TIMEOUT = 30.0
@@ -64,7 +64,7 @@ class BubblewrapSandbox:
 
     @property
     def limited_by(self) -> str:
-        return self._group.how if self._group else "rlimits"
+        return self._group.how if self._group else RLIMITS
 
     async def release(self) -> None:
         assert self._go is not None, "released twice"

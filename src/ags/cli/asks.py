@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from ags.asking import Asked, asked, wanted
+from ags.asking import Asked, asked
 from ags.cli.invocation import Invocation, telling
+from ags.logtext import wanted
 from ags.paint import Paint, as_json, paint_for, short_time
 from ags.shelf import Shelf
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from ags import runs
+from ags import records, runs
 from ags.cli import options, start
 from ags.cli.diff import whole
 from ags.cli.invocation import Invocation, engine_of
@@ -81,7 +81,7 @@ def _free_name(engine: Engine) -> str:
 async def _project(engine: Engine, name: str) -> Path:
     project = engine.ags_home / "demo" / name
     try:
-        project.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        records.private_folder(project.parent)
         shutil.copytree(EXAMPLE, project)
     except OSError as error:
         cause = (error.strerror or str(error)).lower()

@@ -20,6 +20,7 @@ from ags.cli.terminal import Terminal, look
 from ags.config.load import settings_folder
 from ags.egress import reasons
 from ags.errors import AgsError, ConfigError
+from ags.model import not_held
 from ags.prepare import Preparer, Request
 from ags.text import plain
 
@@ -69,7 +70,8 @@ def command(
       ags exec --memory 2G --timeout 10m -- npm test
       ags exec -- bash
 
-    Exit code: the command's own; 124 after --timeout; 125 when AGS itself could not run it.
+    Exit code: the command's own; 124 after --timeout; 125 when AGS itself could not run it; 2 when
+    these words are not understood.
     """
     try:
         flags = Flags.of(given)
@@ -209,6 +211,8 @@ async def accompanied(
             if network is not None:
                 network.get_ready()
             sandbox = await backend(name).launch(prepared.plan, terminal.open())
+            if missing := not_held(prepared.plan.limits, sandbox.limited_by):
+                _tell([f"note: {missing}"])
             if debug:
                 _tell(f"mount: {step}" for step in prepared.plan.mounts)
                 _tell([f"limits: {prepared.plan.limits}, held by {sandbox.limited_by}"])

@@ -58,6 +58,8 @@ OURS = {
     **dict.fromkeys(("--debug", "-h", "--help", "-V", "--version"), 0),
 }
 """The options that come before a verb, and how many words follow each."""
+STATELESS = "ags.stateless"
+"""Whether this call has to work whatever became of the state folder."""
 
 
 class Verbs(click.Group):
@@ -79,6 +81,15 @@ class Verbs(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        found = super().resolve_command(ctx, args)
+        asks_help = not {"-h", "--help"}.isdisjoint(before_dashes(found[2]))
+        is_elsewhere = ctx.params.get("server") is not None
+        ctx.meta[STATELESS] = asks_help or is_elsewhere or found[0] == "doctor"
+        return found
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(VERBS.items()))
@@ -95,6 +106,11 @@ def named(arguments: Sequence[str]) -> list[str]:
         at += 1 if word[1] else 1 + OURS[word[0]]
     unnamed = at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "--"
     return [*arguments[:at], *([INTERACTIVE] if unnamed else []), *arguments[at:]]
+
+
+def before_dashes(words: Sequence[str]) -> Sequence[str]:
+    """What follows is another program's."""
+    return words[: words.index("--")] if "--" in words else words
 
 
 @click.group(
@@ -121,6 +137,10 @@ def named(arguments: Sequence[str]) -> list[str]:
 def cli(ctx: click.Context, config: Path | None, debug: bool, server: str | None) -> None:
     """Run AI coding agents, or any command, in a sandbox on your own machine."""
     ctx.obj = invocation.read(os.environ, config=config, debug=debug, server=server)
+    if not ctx.meta[STATELESS]:
+        from ags.places import check_state_folder  # here, for who only wants help
+
+        check_state_folder(ctx.obj.ags_home)
 
 
 def show(error: AgsError) -> None:
@@ -139,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code; the only place on the command line where an error is caught."""
     output = open_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in given[: given.index("--")] if "--" in given else "--debug" in given
+    debug = "--debug" in before_dashes(given)
     try:
         code = _outcome(given, output)
         return code if output is None else output.settle(code)

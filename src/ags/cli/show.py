@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -13,7 +14,7 @@ import click
 from ags import records, runs
 from ags.cli.invocation import Invocation, telling
 from ags.cli.list import STYLES
-from ags.model import GIB, KIB, MIB, Limits
+from ags.model import GIB, KIB, MIB, Limits, not_held
 from ags.paint import Paint, as_json, cells, changes, exact_time, paint_for, short_time
 from ags.runs import Applied, Moment, Run
 from ags.shelf import Shelf
@@ -84,7 +85,8 @@ def facts(run: Run, run_dir: Path | None, at: Moment) -> Iterator[tuple[str, str
     if run.stopped_by is not None:
         yield "stopped by", run.stopped_by.removeprefix("stopped by ")
     held = f"; held by {run.limited_by}" if run.limited_by else ""
-    yield "limits", f"{limits(run.limits)}{held}"
+    loose = not_held(run.limits, run.limited_by or "")
+    yield "limits", f"{limits(replace(run.limits, cpus=None) if loose else run.limits)}{held}"
     for weakening in run.weakenings:
         yield "weakened", f"{one_line(weakening.name)}: {one_line(weakening.detail)}"
     for note in run.notes:

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
+from click.core import ParameterSource
 
-from ags import proc
+from ags import places, proc
 from ags.cli.invocation import Invocation, tell
 from ags.errors import AgsError
 from ags.text import one_line
@@ -104,6 +105,7 @@ def run(
     serving = serve.Serving(ports=ports, **reach)
     serve.check(serving)
     wanted = next(iter(ports))
+    places.check_state_folder(invocation.ags_home, written=True)
     with serve.seats(invocation.ags_home, list(ports)) as taken:
         if wanted in taken:
             _serve(invocation, serving, taken, opens=opens)
@@ -171,8 +173,23 @@ def _tell_running(invocation: Invocation, part: Part) -> None:
     if found is None:
         raise AgsError("start the server", cause="another one is just ending", hint="try again")
     print(f"{_NAMES[part]}: {found.url} (runs already, process {found.pid})")
+    if unused := _unused():
+        tell(
+            f"note: not used: {', '.join(unused)}; end the one that runs first: `kill {found.pid}`"
+        )
     if part == "web":
         print(f"log in: {fresh_link(invocation, part)}")
+
+
+def _unused() -> list[str]:
+    """The options of this call that only one that starts can heed."""
+    ctx = click.get_current_context()
+    given = [
+        each
+        for each in ctx.command.params
+        if ctx.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE
+    ]
+    return [each.opts[0] for each in given if each.name != "opens"]
 
 
 def fresh_link(invocation: Invocation, part: Part) -> str:

@@ -135,7 +135,7 @@ def current(file: Path) -> str:
 def _locked(folder: Path) -> Iterator[None]:
     """Two that add at once must not lose each other's line."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        records.private_folder(folder)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise records.write_error("change the policy", folder, error) from error

@@ -11,6 +11,8 @@ import os
 from pathlib import Path
 from typing import Literal
 
+from ags import records
+
 Whose = Literal["served", "published"]
 
 PAGES = frozenset({8000, 8080})
@@ -31,7 +33,7 @@ def note(ags_home: Path, whose: Whose, port: int) -> None:
     if port in _read(ags_home, whose):
         return
     folder = ags_home / "server"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    records.private_folder(folder)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(folder / whose, flags, 0o600)
     try:

@@ -263,7 +263,7 @@ def placeholder_key(ags_home: Path) -> bytes:
 
 
 def _make_key(path: Path) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    records.private_folder(path.parent)
     draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with open(os.open(draft, flags, 0o600), "wb") as file:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from ags import records
 from ags.errors import AgsError
 from ags.workspace.separate import remove_folder
 from ags.workspace.tree import closing
@@ -21,7 +22,7 @@ FOLDER = "auth"
 def room(ags_home: Path) -> Iterator[Path]:
     """An empty folder, locked for as long as it is in use, and gone afterwards."""
     top = ags_home / FOLDER
-    top.mkdir(mode=0o700, parents=True, exist_ok=True)
+    records.private_folder(top)
     place = top / os.urandom(6).hex()
     with ExitStack() as used:
         with _locked(top):  # so that nobody sweeps it before it is locked itself

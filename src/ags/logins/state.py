@@ -138,7 +138,7 @@ def keep(agent: str, data: bytes, ags_home: Path, client: str) -> Path:
         raise AgsError("keep the log-in", subject=agent, cause=str(bad)) from None
     path = kept_path(agent, ags_home, client)
     for folder in dict.fromkeys((ags_home / clients.LOGINS, path.parent)):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        records.private_folder(folder)
         folder.chmod(0o700)
     records.replace_file(path, data)
     return path

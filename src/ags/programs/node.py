@@ -13,7 +13,7 @@ import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
-from ags import proc
+from ags import proc, records
 from ags.errors import AgsError
 from ags.frozen import frozen
 from ags.model import Bind
@@ -195,7 +195,7 @@ async def _fetch(
     """By pip, which checks what it fetched against what the index says. Wheels run nothing."""
     tell("there is no Node here that is new enough: fetching one")
     place = ags_home / OWN
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    records.private_folder(place)
     async with locked(place, tell) as lock:
         for node in _fetched(ags_home):  # by who held the lock before us
             return node

@@ -131,7 +131,7 @@ def _registry(home: Path, patience: float | None = None) -> Iterator[None]:
     """One at a time makes or removes runs, so what is half made belongs to nobody alive."""
     try:
         for folder in (home / "runs", home / "names"):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            records.private_folder(folder)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(home / "names" / ".lock", flags, 0o600)
     except OSError as error:

@@ -205,7 +205,7 @@ def _digest(token: str) -> str:
 def _private_folders(*folders: Path) -> None:
     for folder in folders:
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            records.private_folder(folder)
         except OSError as error:
             raise records.write_error("make the server's folder", folder, error) from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -169,9 +170,12 @@ def check_reachable(ags_home: Path, owner: Owner) -> None:
         facts = folder.stat()
         mine = facts.st_uid == owner.uid and facts.st_mode & 0o100
         if not mine and not facts.st_mode & 0o001:
+            way = "set AGS_HOME to a folder that they can reach, and `chmod 711` it"
+            if folder == ags_home:  # what is in it is closed by itself
+                way = f"let others pass through it: `chmod 711 {shlex.quote(str(folder))}`"
             raise AgsError(
                 "work on a project that is another user's",
                 subject=folder,
                 cause=f"user {owner.uid}, whose project it is, cannot get through this folder",
-                hint="start ags as that user, or set AGS_HOME to a folder that they can reach",
+                hint=f"start ags as that user, or {way}",
             )

@@ -20,6 +20,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from ags import records
 from ags.errors import AgsError
 from ags.workspace.tree import Inode, Owner, acting_as, closing, descend, look, parts, shown
 
@@ -71,7 +72,7 @@ class Placeholders:
                 self._file.unlink(missing_ok=True)
 
     def _join(self) -> int:
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        records.private_folder(self._file.parent)
         while True:
             journal = os.open(
                 self._file,

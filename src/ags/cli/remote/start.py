@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from ags import runs
 from ags.cli import start as local
 from ags.cli.options import Flags
 from ags.cli.remote.following import accompany
@@ -51,6 +52,7 @@ def command(
 ) -> int:
     flags = Flags.of(given)
     _check(flags, config)
+    runs.checked_name(name)
     made = there.client.start(
         project=_project(there, project),
         goal=sys.stdin.read() if goal == "-" else goal,

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.server.shop import Shop, eventually
+from tests.server.test_asks import policy_of
 from tests.web.visiting import DESK, PHONE, Visitor
 
 HOLDS = "echo at work; {} wait; sleep 900"
@@ -118,3 +119,34 @@ def test_the_key_that_hides_them_shows_them_again(visitor: Visitor, asking: Shop
     expect(page.get_by_role("button", name=re.compile("asks waiting"))).to_be_visible()
     page.keyboard.press("9")
     expect(lines(page).first).to_be_visible()
+
+
+def test_what_is_allowed_for_good_is_in_the_policy_that_is_shown(
+    visitor: Visitor, asking: Shop
+) -> None:
+    page = visitor.open("/settings/policy")
+    field = page.get_by_label("Policy, as YAML")
+    allowed_for_good(page, asking)
+    expect(field).to_have_value(policy_of(asking).read_text())
+    mine = f"{field.input_value()}# mine\n"
+    field.fill(mine)
+    field.blur()
+    allowed_for_good(page, asking)
+    expect(page.get_by_role("status").filter(has_text="not saved")).to_be_visible()
+    expect(field).to_have_value(mine)
+    page.get_by_role("button", name="Discard").click()
+    expect(field).to_have_value(policy_of(asking).read_text())
+
+
+def allowed_for_good(page: Page, asking: Shop) -> None:
+    """A host that the policy does not name yet."""
+    policy = policy_of(asking)
+    before = policy.read_text() if policy.exists() else ""
+    hosts = (ask["host"] for ask in asking.get("/asks")["items"])
+    host = next(each for each in hosts if each not in before)
+    always = lines(page).filter(has_text=host).first.get_by_role("button", name="Always")
+    expect(always).to_be_enabled()
+    page.wait_for_timeout(GUARD)
+    always.click()
+    eventually(lambda: policy.exists() and host in policy.read_text())
+    expect(page.locator(".toast", has_text="added to the policy").last).to_contain_text(host)

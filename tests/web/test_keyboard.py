@@ -97,6 +97,13 @@ def test_the_question_mark_lists_all_keys(visitor: Visitor, path: str) -> None:
     keys = page.get_by_role("dialog", name="Keys")
     expect(keys.get_by_text("Show all keys")).to_be_visible()
     expect(keys.get_by_text("Go to the settings")).to_be_visible()
+    # One that means something else here is listed for that alone.
+    listed = keys.locator("section", has_not_text="While typing").locator("dd .keys")
+    texts = listed.all_inner_texts()
+    assert len(texts) == len(set(texts)) > 7
+    expect(keys.get_by_text("New run", exact=True).and_(keys.locator("dt"))).to_have_count(
+        0 if path.endswith("/review") else 1
+    )
     press(page, "Escape")
     expect(keys).to_have_count(0)
 
@@ -157,6 +164,40 @@ def test_escape_in_a_dialog_is_the_dialogs(visitor: Visitor) -> None:
     press(page, "Escape")
     expect(dialog).to_have_count(0)
     expect(page).to_have_url(re.compile("/review$"))
+
+
+def test_a_dialog_that_closes_gives_the_focus_back(visitor: Visitor) -> None:
+    page = opened(visitor, "/run/older")
+    restart, dialog = page.get_by_role("button", name="Restart"), page.get_by_role("dialog")
+
+    def ask() -> None:
+        press(page, "Enter")
+        expect(dialog.get_by_role("button", name="Restart")).to_be_focused()
+
+    restart.focus()
+    ask()
+    press(page, "Escape")
+    expect(dialog).to_have_count(0)
+    expect(restart).to_be_focused()
+    ask()
+    page.mouse.click(5, 5)
+    expect(dialog).to_have_count(0)
+    expect(restart).to_be_focused()
+    ask()
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(restart).to_be_focused()
+
+
+def test_the_bar_can_be_skipped(visitor: Visitor) -> None:
+    page = opened(visitor, "/run/older/review")
+    expect(page.locator(".diff-row.added")).not_to_have_count(0)
+    press(page, "Tab")
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    press(page, "Enter")
+    expect(page.locator("main")).to_be_focused()
+    expect(page.locator(".diff-row.added")).not_to_have_count(0)
+    press(page, "Tab")
+    expect(page.locator("main :focus")).to_have_count(1)
 
 
 def test_runs_are_gone_through_one_after_the_other(visitor: Visitor, shop: Shop) -> None:

@@ -4,6 +4,7 @@ import { effect, signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { call, problemOf } from "./api.js";
 import { useKeys } from "./keys.js";
+import { ruled } from "./settings/asked.js";
 import { asks, failed, go, prefs, route, toast } from "./store.js";
 import { Button, classes, count, html } from "./ui.js";
 
@@ -111,6 +112,7 @@ async function give(ask, answer) {
   answered.value = new Set([...answered.value, key]);
   try {
     await call("POST", `/runs/${ask.run}/asks/${ask.id}`, answer.body);
+    if (answer.body.verdict === "always") ruled.value++;
     toast(answer.done, { kind: "done", detail: `${ask.run}: ${wanted(ask)}`, seconds: 4 });
   } catch (error) {
     failed(error);

@@ -1,7 +1,7 @@
 // @ts-check
 // The top bar, the list of keys, and what was just told.
 import { signal } from "@preact/signals";
-import { bindings, useKeys } from "./keys.js";
+import { reachable, useKeys } from "./keys.js";
 import { asks, connection, dismiss, go, prefs, route, toasts, withQuery } from "./store.js";
 import { Button, Code, count, Dialog, html, isNarrow, Kbd, Menu } from "./ui.js";
 import { call, logOut } from "./api.js";
@@ -78,7 +78,7 @@ export function Bar() {
 function grouped() {
   /** @type {Map<string, Map<string, Set<string>>>} */
   const groups = new Map();
-  for (const { group = "Here", key, label } of bindings.value) {
+  for (const { group = "Here", key, label } of reachable()) {
     const labels = groups.get(group) || new Map();
     groups.set(group, labels.set(label, (labels.get(label) || new Set()).add(key)));
   }

@@ -27,6 +27,14 @@ export function bind(binding) {
   return () => (bindings.value = bindings.peek().filter((each) => each !== binding));
 }
 
+/** Those that a press can reach now: of a key, the later binding, save where only the earlier one works. */
+export function reachable() {
+  const all = bindings.value;
+  const isOver = (/** @type {Binding} */ later, /** @type {Binding} */ each) =>
+    later.key === each.key && !later.typing === !each.typing && (later.anywhere || !each.anywhere);
+  return all.filter((each, index) => !all.slice(index + 1).some((later) => isOver(later, each)));
+}
+
 /** Bind while a component is shown. The functions may change from one rendering to the next. @param {Binding[]} list */
 export function useKeys(list) {
   const latest = useRef(list);

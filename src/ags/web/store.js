@@ -192,6 +192,8 @@ export function draft(key) {
   if (!made) {
     made = signal(localStorage.getItem(name) || "");
     made.subscribe((value) => {
+      // What another tab wrote is there already: written once more, it could undo what came after it.
+      if (value === (localStorage.getItem(name) ?? "")) return;
       if (value) localStorage.setItem(name, value);
       else localStorage.removeItem(name);
     });
@@ -199,6 +201,10 @@ export function draft(key) {
   }
   return made;
 }
+
+window.addEventListener("storage", () => {
+  for (const [name, made] of drafts) made.value = localStorage.getItem(name) ?? "";
+});
 
 // Toasts
 
@@ -282,6 +288,8 @@ document.addEventListener("click", (event) => {
   if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   const link = event.target instanceof Element ? event.target.closest("a") : null;
   if (!link || link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
+  // Within the page, the browser moves the focus along.
+  if (link.getAttribute("href")?.startsWith("#")) return;
   event.preventDefault();
   go(link.pathname + link.search + link.hash);
 });

@@ -84,10 +84,13 @@ export function SelectField({ label, hint, ...rest }) {
   return html`<${Field} label=${label} hint=${hint}>${(/** @type {object} */ ids) => html`<${Select} ...${ids} ...${rest} />`}<//>`;
 }
 
+/** Who or what stopped it. @param {string} why as the run has it */
+export const whoStopped = (why) => why.replace(/^stopped by /, "");
+
 /** What a run is at, in words; colour comes second. @param {{run: {state: string, asking?: boolean, applied?: any, stopped_by?: string | null}}} props */
 export function State({ run }) {
   const word = run.asking ? "asking" : run.state;
-  const by = run.state === "stopped" && run.stopped_by ? `stopped by ${run.stopped_by}` : undefined;
+  const by = run.state === "stopped" && run.stopped_by ? `stopped by ${whoStopped(run.stopped_by)}` : undefined;
   return html`<span class=${`state ${word}`} title=${by}>${word}</span>`;
 }
 
@@ -147,11 +150,18 @@ export function Dialog({ title, onClose, children, actions, wide }) {
   // Not after the first frame, here and in other places that take the focus: the next key may be
   // pressed before that.
   useLayoutEffect(() => {
-    const before = document.activeElement;
-    place.current?.showModal();
-    return () => before instanceof HTMLElement && before.focus();
+    const before = document.activeElement, dialog = place.current;
+    dialog?.showModal();
+    return () => {
+      dialog?.close(); // while it is open, nothing else can take the focus
+      if (before instanceof HTMLElement) before.focus();
+    };
   }, []);
-  const outside = (/** @type {MouseEvent} */ event) => event.target === place.current && onClose();
+  const outside = (/** @type {MouseEvent} */ event) => {
+    if (event.target !== place.current) return;
+    event.preventDefault(); // else the press takes the focus away again
+    onClose();
+  };
   const cancelled = (/** @type {Event} */ event) => {
     event.preventDefault();
     onClose();
@@ -167,18 +177,20 @@ export function Dialog({ title, onClose, children, actions, wide }) {
 }
 
 /**
- * A question with one answer besides no. With `stays`, whoever asked closes it.
- * @param {{title: string, text: Children, action: string, danger?: boolean, stays?: boolean, onYes: () => unknown, onClose: () => void}} props
+ * A question with one answer besides no. With `stays`, whoever asked closes it. One that is `late` comes by
+ * itself: a key that is pressed just then must not be a yes.
+ * @param {{title: string, text: Children, action: string, danger?: boolean, stays?: boolean, late?: boolean,
+ *   onYes: () => unknown, onClose: () => void}} props
  */
-export function Confirm({ title, text, action, danger = true, stays = false, onYes, onClose }) {
+export function Confirm({ title, text, action, danger = true, stays = false, late = false, onYes, onClose }) {
   const [busy, setBusy] = useState(false);
   const yes = async () => {
     setBusy(true);
     await onYes();
     if (!stays) onClose();
   };
-  const actions = html`<${Button} onClick=${onClose}>Cancel<//>
-    <${Button} kind=${danger ? "danger" : "primary"} autofocus busy=${busy} onClick=${yes}>${action}<//>`;
+  const actions = html`<${Button} autofocus=${late} onClick=${onClose}>Cancel<//>
+    <${Button} kind=${danger ? "danger" : "primary"} autofocus=${!late} busy=${busy} onClick=${yes}>${action}<//>`;
   return html`<${Dialog} title=${title} onClose=${onClose} actions=${actions}><div class="say">${text}</div><//>`;
 }
 

@@ -58,6 +58,12 @@ export function restored(kept, query, known, rows) {
   return form;
 }
 
+/**
+ * What the next run has in common with this one. A folder's client goes with the folder.
+ * @param {Form} form @returns {Form}
+ */
+export const next = ({ project, client, agent, model }) => ({ ...empty(), project, client, agent, model });
+
 /** @param {string} text */
 export const listOf = (text) => text.split(/[\s,]+/).filter(Boolean);
 

@@ -70,8 +70,8 @@ function useWhole(model, onProblem) {
 /** @param {Branch} branch */
 const isOwn = (branch) => branch.run === null;
 
-/** @param {{model: Reviewing, onClose: () => void}} props */
-export function ApplyDialog({ model, onClose }) {
+/** @param {{model: Reviewing, onClose: () => void, onShow: () => void}} props */
+export function ApplyDialog({ model, onClose, onShow }) {
   const [how, setHow] = useState(/** @type {How} */ ("merge"));
   const [into, setInto] = useState("");
   const [remote, setRemote] = useState("origin");
@@ -79,6 +79,8 @@ export function ApplyDialog({ model, onClose }) {
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState(/** @type {import("../api.js").Problem | null} */ (null));
   const diff = useWhole(model, setProblem);
+  const looked = model.diff.value?.new;
+  const isNewer = model.hasNewer.value || (diff !== null && diff.new !== looked);
   const risks = diff?.risks ?? [];
   const waiting = model.waiting.value.length;
 
@@ -88,7 +90,7 @@ export function ApplyDialog({ model, onClose }) {
     try {
       const body = {
         how,
-        expected: diff?.new,
+        expected: looked,
         ...(into.trim() && { into: into.trim() }),
         ...(how === "push" && { remote: remote.trim() || "origin" }),
       };
@@ -102,7 +104,7 @@ export function ApplyDialog({ model, onClose }) {
     setBusy(false);
     await model.refresh();
   };
-  const isReady = !busy && diff !== null && (!risks.length || seen);
+  const isReady = !busy && diff !== null && !isNewer && (!risks.length || seen);
   const actions = html`<${Button} onClick=${onClose}>Cancel<//>
     <${Button} kind="primary" busy=${busy} disabled=${!isReady} onClick=${apply} hotkey="Ctrl+Enter">${how === "push" ? "Push" : "Apply"}<//>`;
   useKeys([{ key: "Ctrl+Enter", label: "Apply", group: "Review", anywhere: true, run: () => isReady && apply() }]);
@@ -122,7 +124,7 @@ export function ApplyDialog({ model, onClose }) {
           ${(/** @type {object} */ ids) => html`<input ...${ids} value=${remote} onInput=${typed(setRemote)} />`}<//>`}
         <${Into} model=${model} how=${how} into=${into} onInto=${setInto} />
       </div>
-      ${problem && html`<${Refused} problem=${problem} />`}
+      ${isNewer ? html`<${Newer} onShow=${onShow} />` : problem && html`<${Refused} problem=${problem} />`}
     </div>
   <//>`;
 }
@@ -150,10 +152,16 @@ function Risks({ risks, seen, onSeen }) {
   <//>`;
 }
 
+/** @param {{onShow: () => void}} props */
+function Newer({ onShow }) {
+  return html`<div role="alert"><${Notice} kind="warn">There is newer work than what you looked at.
+    <${Button} kind="primary" onClick=${onShow}>Show it<//><//></div>`;
+}
+
 /** @param {{problem: import("../api.js").Problem}} props */
 function Refused({ problem }) {
   return html`<div role="alert"><${Trouble} problem=${problem} />
     ${problem.files.length > 0 && html`<h3>Conflicts</h3>
       <ul class="conflicts">${problem.files.map((file) => html`<li><code>${plain(file)}</code></li>`)}</ul>
-      <p class="faint">Nothing was changed. You can tell the agent to bring its branch up to date, or merge by hand.</p>`}</div>`;
+      <p class="faint">Nothing was changed. Start a new run from where the project stands now, or merge by hand.</p>`}</div>`;
 }

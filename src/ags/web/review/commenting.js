@@ -5,10 +5,11 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { call } from "../api.js";
 import { useKeys } from "../keys.js";
-import { failed, toast } from "../store.js";
+import { keep } from "../run/actions.js";
+import { dismiss, failed, toast, toasts } from "../store.js";
 import { Button, Dialog, html, Notice } from "../ui.js";
 import { message, placeName } from "./comments.js";
-import { plain } from "./text.js";
+import { counted, plain } from "./text.js";
 
 /** @typedef {import("./comments.js").Placed} Placed */
 /** @typedef {import("./comments.js").Editing} Editing */
@@ -18,18 +19,21 @@ import { plain } from "./text.js";
 function stateOf({ comment, state }) {
   const sent = comment.sent === null ? "not sent yet" : `sent after turn ${comment.sent + 1}`;
   if (state === "outdated") return `${sent} · outdated: the lines are gone`;
+  if (state === "elsewhere") return `${sent} · not in what is shown`;
   return state === "moved" ? `${sent} · the lines have moved` : sent;
 }
 
 /** @param {{place: Placed, model: Reviewing, onEdit?: () => void}} props */
-export function CommentBox({ place, model, onEdit }) {
+export function CommentBox({ place, model, onEdit = () => model.rewrite(place) }) {
   const { comment, state } = place;
   const isSent = comment.sent !== null;
+  // In a file that changes no more, there is no place to write.
+  const canEdit = !isSent && (state === "elsewhere" || model.file(comment.path) !== undefined);
   return html`<article class=${`comment ${isSent ? "sent" : "waiting"} ${state}`} aria-label=${`Comment on ${placeName(comment)}`}>
     <header><strong>${where(place)}</strong> <span class="faint">${stateOf(place)}</span>
       <span class="space"></span>
-      ${!isSent && html`<${Button} kind="quiet" onClick=${() => { model.rewrite(place); onEdit?.(); }}>Edit<//>`}
-      <${Button} kind="quiet" onClick=${() => model.remove(comment)}>${isSent ? "Done" : "Delete"}<//>
+      ${canEdit && html`<${Button} kind="quiet" onClick=${onEdit}>Edit<//>`}
+      <${Button} kind="quiet" onClick=${() => model.remove([comment], isSent ? "The comment is done" : "The comment is deleted")}>${isSent ? "Done" : "Delete"}<//>
     </header>
     ${state === "outdated" && html`<${Quoted} lines=${comment.quoted} />`}
     <p class="said">${comment.text}</p>
@@ -51,7 +55,9 @@ const Quoted = ({ lines }) =>
 export function Editor({ editing, model }) {
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
   // Before the next key comes: it is the first letter of the comment.
-  useLayoutEffect(() => field.current?.focus({ preventScroll: true }), [editing]);
+  useLayoutEffect(() => {
+    if (document.hasFocus()) field.current?.focus({ preventScroll: true });
+  }, [editing]);
   const { side, start, end } = editing;
   const lines = start === end ? `line ${end}` : `lines ${start}–${end}`;
   /** @param {KeyboardEvent} event */
@@ -91,7 +97,7 @@ function Stretch({ editing, model }) {
     <${Button} kind="quiet" disabled=${end <= start} onClick=${() => to(end - 1)}>−1 line<//>`;
 }
 
-/** @param {{model: Reviewing, onClose: () => void, onGo: (place: Placed) => void}} props */
+/** @param {{model: Reviewing, onClose: () => void, onGo: (place: Placed, isEdit?: boolean) => void}} props */
 export function CommentList({ model, onClose, onGo }) {
   const [busy, setBusy] = useState(false);
   const [waiting, overall] = [model.waiting.value, model.overall];
@@ -116,7 +122,8 @@ export function CommentList({ model, onClose, onGo }) {
       They are kept here until you send them together as the agent's next turn.</p>`}
     ${places.map((place) => html`<div key=${place.comment.id} class="listed">
       <button type="button" class="link" onClick=${() => onGo(place)}>${placeName(place.comment)}</button>
-      <${CommentBox} place=${place} model=${model} onEdit=${() => onGo(place)} /></div>`)}
+      <${CommentBox} place=${place} model=${model} onEdit=${() => onGo(place, true)} /></div>`)}
+    <${Offers} />
     <label class="overall">Anything else for the agent?
       <textarea rows="3" autofocus value=${overall.value}
         onInput=${(/** @type {Event} */ event) => { overall.value = /** @type {HTMLTextAreaElement} */ (event.target).value; }}></textarea></label>
@@ -125,19 +132,29 @@ export function CommentList({ model, onClose, onGo }) {
   <//>`;
 }
 
+/** What can be undone: behind a dialog, nothing can be pressed. */
+function Offers() {
+  return html`${toasts.value.filter(({ undo }) => undo).map(({ id, text, undo }) => html`<${Notice} key=${id}>${text}
+    <${Button} onClick=${() => { undo?.(); dismiss(id); }}>Undo<//><//>`)}`;
+}
+
 /** @param {Reviewing} model */
 function forgetSent(model) {
-  model.comments.value = model.waiting.value;
+  const sent = model.comments.value.filter((comment) => comment.sent !== null);
+  model.remove(sent, `${counted(sent.length, "comment")} cleared`);
 }
 
 /** Whether it is the agent's turn now. @param {Reviewing} model */
 async function sent(model) {
   const { waiting, overall, run } = model;
   const text = message(waiting.value, overall.value);
+  // Others may be written before the answer comes.
+  const ids = new Set(waiting.value.map(({ id }) => id));
+  if (run.value) keep(run.value.id);
   try {
     const told = await call("POST", `/runs/${model.name}/tell`, { text });
     const turn = run.value?.turn ?? 0;
-    model.comments.value = model.comments.value.map((comment) => (comment.sent === null ? { ...comment, sent: turn } : comment));
+    model.comments.value = model.comments.value.map((comment) => (ids.has(comment.id) ? { ...comment, sent: turn } : comment));
     overall.value = "";
     model.run.value = { ...model.run.value, ...told };
     toast("Sent to the agent", { kind: "done" });

@@ -19,7 +19,10 @@ import { counted, plain } from "./text.js";
  * @property {string} text
  * @property {number | null} sent The turn it was sent after.
  */
-/** @typedef {{comment: Comment, line: number, state: "here" | "moved" | "outdated"}} Placed `line` is its last line as it is now; 0 if gone. */
+/**
+ * `line` is its last line as it is now; 0 if gone. Elsewhere: in a file that is not among those shown.
+ * @typedef {{comment: Comment, line: number, state: "here" | "moved" | "outdated" | "elsewhere"}} Placed
+ */
 /** @typedef {{id: string | null, path: string, side: Side, start: number, end: number}} Editing What is being written; its text is kept apart. */
 /** @typedef {{comments: Comment[], editing: Editing | null}} Draft */
 /** @typedef {Map<number, string>} Numbered Lines of one side by number. */
@@ -41,6 +44,22 @@ export function parseDraft(text) {
 /** @param {Draft} draft */
 export function formatDraft(draft) {
   return draft.comments.length || draft.editing ? JSON.stringify(draft) : "";
+}
+
+/** With these among them, in place of what they were. @param {Comment[]} comments @param {Comment[]} changed */
+export function withComments(comments, changed) {
+  const ids = new Set(changed.map(({ id }) => id));
+  return [...comments.filter(({ id }) => !ids.has(id)), ...changed].sort(byPlace);
+}
+
+/** @param {Comment} one @param {Comment} other */
+function byPlace(one, other) {
+  return one.path === other.path ? one.start - other.start : one.path < other.path ? -1 : 1;
+}
+
+/** Whether both are about the same lines, or some of them. @param {Editing} one @param {Editing} other */
+export function overlap(one, other) {
+  return one.path === other.path && one.side === other.side && one.start <= other.end && other.start <= one.end;
 }
 
 /**

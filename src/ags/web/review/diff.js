@@ -11,6 +11,7 @@ import { CommentBox, Editor } from "./commenting.js";
 import { FileHead } from "./head.js";
 import { arrivals } from "./highlight.js";
 import { Half, sideOf, Unified } from "./line.js";
+import { fileHere } from "./moving.js";
 import { cellOn, cellsOf, flattener, LINE } from "./rows.js";
 import { counted, MOST, plain } from "./text.js";
 import { useWindow } from "./window.js";
@@ -99,10 +100,16 @@ export function DiffPane({ model, shown }) {
   // What is written can be seen, and so is in the document.
   useLayoutEffect(() => {
     const at = editing ? rows.findIndex((row) => row.type === "edit") : -1;
-    if (at >= 0) view.reveal(at);
+    // What is written in another tab moves nothing here.
+    if (at >= 0 && document.hasFocus()) view.reveal(at);
   }, [editing]);
   const top = rows[view.at((view.scroller.current?.scrollTop ?? 0) + 1)] ?? rows[0];
-  useEffect(() => { model.current.value = top?.file ?? null; }, [top?.file]);
+  const current = fileHere(model, shown.current);
+  useEffect(() => {
+    model.current.value = current;
+    // Out of sight, it is forgotten.
+    if (model.went.value !== current) model.went.value = null;
+  }, [current]);
 
   const hands = useSelecting(model, shown);
   const style = { "--longest": `${longest}ch`, "--pane": `${size.width}px` };
@@ -242,6 +249,7 @@ function useSelecting(model, shown) {
       const isMore = event.shiftKey && before?.path === path && before.side === side;
       model.selection.value = { path, side, anchor: isMore ? before.anchor : line, head: line };
       drag.current = { path, side };
+      model.went.value = model.file(path) ?? null;
     },
     onMouseMove: (/** @type {MouseEvent} */ event) => {
       const selection = model.selection.value;

@@ -9,15 +9,40 @@ import { cellsOf, isChange } from "./rows.js";
 /** @typedef {import("./state.js").Reviewing} Reviewing */
 /** @typedef {import("./cells.js").FileChange} FileChange */
 
+/** Pixels that are in sight. @param {Shown} shown */
+function sight({ view }) {
+  const { scrollTop = 0, clientHeight = 0 } = view.scroller.current ?? {};
+  return { from: scrollTop, to: scrollTop + clientHeight };
+}
+
+/** The file that was gone to, unless it was scrolled out of sight. @param {Reviewing} model @param {Shown} shown */
+function wentTo(model, shown) {
+  const { rows, view } = shown;
+  const { from, to } = sight(shown);
+  const went = model.went.value;
+  const isSeen = went !== null && rows.slice(view.at(from + 1), view.at(to - 1) + 1).some((row) => row.file === went);
+  return isSeen ? went : null;
+}
+
+/** The file at which the person is. @param {Reviewing} model @param {Shown} shown @returns {FileChange | null} */
+export function fileHere(model, shown) {
+  const top = shown.rows[shown.view.at(sight(shown).from + 1)];
+  return wentTo(model, shown) ?? top?.file ?? null;
+}
+
 /** Where the person is: the row that was gone to, unless it was scrolled out of sight. @param {Reviewing} model @param {Shown} shown */
-function here(model, { rows, view }) {
-  const element = view.scroller.current;
-  const [from, to] = [element?.scrollTop ?? 0, (element?.scrollTop ?? 0) + (element?.clientHeight ?? 0)];
+function here(model, shown) {
+  const { rows, view } = shown;
+  const { from, to } = sight(shown);
+  const [went, file] = [wentTo(model, shown), fileHere(model, shown)];
   const selection = model.selection.value;
-  const at = selection
+  const at = selection && (!went || went.path === selection.path)
     ? rows.findIndex((row) => row.file.path === selection.path && cellsOf(row).some((cell) => cell[selection.side] === selection.head))
     : -1;
-  return at >= 0 && view.top(at + 1) > from && view.top(at) < to ? { at, isChosen: true } : { at: view.at(from + 1), isChosen: false };
+  if (at >= 0 && view.top(at + 1) > from && view.top(at) < to) return { at, isChosen: true };
+  let first = view.at(from + 1);
+  while (first < rows.length - 1 && rows[first].file !== file) first++;
+  return { at: first, isChosen: false };
 }
 
 /** @param {Reviewing} model @param {Shown} shown @param {number} at @param {boolean} [isMore] */
@@ -34,6 +59,7 @@ function choose(model, shown, at, isMore = false) {
     model.selection.value = { path: row.file.path, side, anchor: cell[side], head: cell[side] };
   }
   shown.view.reveal(at);
+  model.went.value = row.file;
 }
 
 /** @param {Row[]} rows @param {number} at */
@@ -78,17 +104,18 @@ export function toLine(model, shown, step, isMore) {
   }
 }
 
-/** @param {Shown} shown @param {FileChange} file @param {number} [line] */
-export function toFile({ rows, view }, file, line = 0) {
+/** @param {Reviewing} model @param {Shown} shown @param {FileChange} file @param {number} [line] */
+export function toFile(model, { rows, view }, file, line = 0) {
   const head = rows.findIndex((row) => row.type === "head" && row.file === file);
   const at = line ? rows.findIndex((row) => row.file === file && cellsOf(row).some((cell) => cell.new === line || cell.old === line)) : head;
   if (at > head) view.reveal(at);
   else view.reveal(head, "start");
+  model.went.value = file;
 }
 
 /** @param {Reviewing} model @param {Shown} shown @param {1 | -1} step */
 export function toNextFile(model, shown, step) {
   const files = model.diff.value?.files ?? [];
-  const next = files[files.indexOf(model.current.value ?? files[0]) + step];
-  if (next) toFile(shown, next);
+  const next = files[files.indexOf(fileHere(model, shown) ?? files[0]) + step];
+  if (next) toFile(model, shown, next);
 }

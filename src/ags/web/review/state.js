@@ -4,10 +4,10 @@
 import { batch, computed, effect, signal } from "@preact/signals";
 
 import { call, problemOf } from "../api.js";
-import { draft, failed } from "../store.js";
+import { draft, failed, toast } from "../store.js";
 import { beginning, wanted, whole } from "./address.js";
 import { blocksOf, contentId, endsInReturn, unitOf } from "./cells.js";
-import { formatDraft, numbered, parseDraft, placed, surroundings } from "./comments.js";
+import { formatDraft, numbered, overlap, parseDraft, placed, surroundings, withComments } from "./comments.js";
 
 /** @typedef {import("./cells.js").Diff} Diff */
 /** @typedef {import("./cells.js").FileChange} FileChange */
@@ -36,6 +36,8 @@ import { formatDraft, numbered, parseDraft, placed, surroundings } from "./comme
 /** @type {Placed[]} */
 const NOTHING = [];
 const AROUND = 3;
+/** Seconds for a change of mind. */
+const UNDO = 10;
 /** Milliseconds of work at a time. */
 const SLICE = 8;
 
@@ -50,7 +52,9 @@ export class Reviewing {
     this.comments = signal(/** @type {Comment[]} */ ([]));
     this.editing = signal(/** @type {Editing | null} */ (null));
     this.selection = signal(/** @type {Selection | null} */ (null));
-    /** The file at the top of the view. */
+    /** The file that was gone to last. */
+    this.went = signal(/** @type {FileChange | null} */ (null));
+    /** That one while it is in sight, else the one at the top of the view. */
     this.current = signal(/** @type {FileChange | null} */ (null));
     this.folds = signal(/** @type {Map<string, boolean>} */ (new Map()));
     this.opened = signal(/** @type {Map<string, Opened>} */ (new Map()));
@@ -69,6 +73,8 @@ export class Reviewing {
     this.places = computed(() => this.placesNow());
     this.risks = computed(() => Map.groupBy(this.diff.value?.risks ?? [], (risk) => risk.path));
     this.waiting = computed(() => this.comments.value.filter((comment) => comment.sent === null));
+    /** Whether the run has other work by now than what is shown. */
+    this.hasNewer = computed(() => isOther(this.run.value?.result?.commit, this.diff.value));
   }
 
   /** Whether the diff that is shown is less than all of the run's work. */
@@ -89,17 +95,31 @@ export class Reviewing {
     return draft(`overall.${this.run.value?.id}`);
   }
 
+  /** Comments as they are kept, which other tabs write as well. */
+  get stored() {
+    return draft(`review.${this.run.value?.id}`);
+  }
+
   /** What was written before, and from now on kept. @param {Run} run */
   restore(run) {
-    const stored = draft(`review.${run.id}`);
-    const { comments, editing } = parseDraft(stored.value);
+    this.run.value = run;
+    const { stored } = this;
+    this.viewedText.value = draft(`viewed.${run.id}`);
+    const stops = [
+      effect(() => this.adopt(stored.value)),
+      effect(() => { stored.value = formatDraft({ comments: this.comments.value, editing: this.editing.value }); }),
+    ];
+    this.stop = () => stops.forEach((stop) => stop());
+  }
+
+  /** Take what was written elsewhere; what is written here stays as it is. @param {string} text */
+  adopt(text) {
+    const [comments, editing] = [this.comments.peek(), this.editing.peek()];
+    if (formatDraft({ comments, editing }) === text) return;
+    const found = parseDraft(text);
     batch(() => {
-      this.comments.value = comments;
-      this.editing.value = editing;
-      this.viewedText.value = draft(`viewed.${run.id}`);
-    });
-    this.stop = effect(() => {
-      stored.value = formatDraft({ comments: this.comments.value, editing: this.editing.value });
+      this.comments.value = found.comments;
+      if (JSON.stringify(found.editing) !== JSON.stringify(editing)) this.editing.value = found.editing;
     });
   }
 
@@ -251,6 +271,7 @@ export class Reviewing {
   place(comment, file) {
     // As long as its file may still come, nobody knows better.
     if (!file && this.isBeginning.value) return { comment, line: comment.end, state: "here" };
+    if (!file && this.isLess) return { comment, line: comment.end, state: "elsewhere" };
     return placed(comment, file ? this.lines(file, comment.side) : new Map());
   }
 
@@ -281,11 +302,15 @@ export class Reviewing {
     if (!selection) return;
     const [start, end] = [selection.anchor, selection.head].sort((one, other) => one - other);
     const file = this.file(selection.path);
-    const editing = this.editing.value;
+    const editing = { id: null, path: selection.path, side: selection.side, start, end };
+    const before = this.editing.value;
     batch(() => {
       if (file && this.isFolded(file)) this.fold(file, false);
-      if (editing?.id) this.text.value = "";
-      this.editing.value = { id: null, path: selection.path, side: selection.side, start, end };
+      // Of more or fewer lines, it is the same comment.
+      if (before?.id || before && !overlap(before, editing)) this.save();
+      if (before?.id) this.text.value = "";
+      this.selection.value = selection;
+      this.editing.value = editing;
     });
   }
 
@@ -293,29 +318,38 @@ export class Reviewing {
   rewrite({ comment, line }) {
     const end = line || comment.end;
     const start = end - comment.quoted.length + 1;
+    const isSame = this.editing.value?.id === comment.id;
     batch(() => {
-      this.text.value = comment.text;
+      if (!isSame) {
+        this.save();
+        this.text.value = comment.text;
+      }
       this.editing.value = { id: comment.id, path: comment.path, side: comment.side, start, end };
     });
   }
 
-  save() {
+  /** What is being written, as a comment; null if that is nothing. @returns {Comment | null} */
+  get written() {
     const editing = this.editing.value;
     const file = editing && this.file(editing.path);
     const text = this.text.value.trim();
-    if (!editing || !text) return;
+    if (!editing || !text) return null;
     const { path, side, start, end } = editing;
     const before = this.comments.value.find((comment) => comment.id === editing.id);
     const around = file ? surroundings(this.lines(file, side), start, end) : { quoted: [], before: [], after: [] };
-    const made = before ? { ...before, text } : { id: newId(), path, side, start, end, ...around, text, sent: null };
+    return before ? { ...before, text } : { id: newId(), path, side, start, end, ...around, text, sent: null };
+  }
+
+  save() {
+    const { written } = this;
+    if (!written) return;
     batch(() => {
-      const others = this.comments.value.filter((comment) => comment.id !== made.id);
-      this.comments.value = [...others, made].sort(byPlace);
-      this.discard();
+      this.comments.value = withComments(this.comments.value, [written]);
+      this.stopWriting();
     });
   }
 
-  discard() {
+  stopWriting() {
     batch(() => {
       this.editing.value = null;
       this.selection.value = null;
@@ -323,15 +357,49 @@ export class Reviewing {
     });
   }
 
-  /** @param {Comment} comment */
-  remove(comment) {
-    this.comments.value = this.comments.value.filter((each) => each !== comment);
+  discard() {
+    const { written, editing: { value: editing }, text: { value: text } } = this;
+    const isKept = this.comments.value.some((comment) => comment.id === written?.id && comment.text === written.text);
+    this.stopWriting();
+    if (!written || isKept) return;
+    const undo = () => {
+      // Where another is being written meanwhile, that one stays.
+      if (parseDraft(this.stored.value).editing) this.putBack([written]);
+      else this.goOn(editing, text);
+    };
+    toast("The comment is discarded", { undo, seconds: UNDO });
+  }
+
+  /** @param {Editing | null} editing @param {string} text */
+  goOn(editing, text) {
+    batch(() => {
+      this.text.value = text;
+      this.stored.value = formatDraft({ ...parseDraft(this.stored.value), editing });
+    });
+  }
+
+  /** @param {Comment[]} removed @param {string} told */
+  remove(removed, told) {
+    const ids = new Set(removed.map(({ id }) => id));
+    this.comments.value = this.comments.value.filter(({ id }) => !ids.has(id));
+    toast(told, { undo: () => this.putBack(removed), seconds: UNDO });
+  }
+
+  /** Also when this review was left meanwhile: another one of the same run may be open. @param {Comment[]} removed */
+  putBack(removed) {
+    const { comments, editing } = parseDraft(this.stored.value);
+    this.stored.value = formatDraft({ comments: withComments(comments, removed), editing });
   }
 
   /** @param {FileChange} file */
   placesIn(file) {
     return this.places.value.get(file.path) ?? NOTHING;
   }
+}
+
+/** @param {string | undefined} commit @param {Diff | null} diff */
+function isOther(commit, diff) {
+  return commit !== undefined && diff !== null && commit !== diff.new;
 }
 
 /** @param {Diff | null} diff */
@@ -390,8 +458,3 @@ function merged(ranges) {
 }
 
 const newId = () => crypto.getRandomValues(new Uint32Array(2)).join("-");
-
-/** @param {Comment} one @param {Comment} other */
-function byPlace(one, other) {
-  return one.path === other.path ? one.start - other.start : one.path < other.path ? -1 : 1;
-}

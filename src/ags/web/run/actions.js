@@ -10,8 +10,10 @@ const UNDO_SECONDS = 8;
 
 /** Runs that were asked to stop: to ask once more means now. */
 export const stopping = signal(/** @type {Set<string>} */ (new Set()));
-/** Runs that are about to be deleted, and their timers. */
-export const leaving = signal(/** @type {Map<string, number>} */ (new Map()));
+/** Runs that are about to be deleted, each with what calls that off. */
+export const leaving = signal(/** @type {Map<string, () => void>} */ (new Map()));
+/** A run that is only deleted if the person insists, and why. */
+export const doubted = signal(/** @type {{id: string, problem: Problem} | null} */ (null));
 
 /** @param {{id: string}} run */
 export const address = (run) => `/runs/${encodeURIComponent(run.id)}`;
@@ -40,6 +42,7 @@ export async function stop(run, changed) {
  * @param {Changed} changed
  */
 export async function restart(run, changed) {
+  keep(run.id);
   try {
     changed(await call("POST", `${address(run)}/restart`));
     toast(`${run.name} starts again`, { kind: "done" });
@@ -55,6 +58,7 @@ export async function restart(run, changed) {
  * @param {Changed} changed
  */
 export async function tell(run, text, changed) {
+  keep(run.id);
   try {
     changed(await call("POST", `${address(run)}/tell`, { text }));
     draftOf(run).value = "";
@@ -63,43 +67,41 @@ export async function tell(run, text, changed) {
   }
 }
 
-/**
- * Nothing is sent before the time for undo is over: a page that closes meanwhile deletes nothing.
- * @param {any} run
- * @param {(problem: Problem) => void} refused
- */
-export function removeSoon(run, refused) {
+/** Nothing is sent before the time for undo is over: a page that closes meanwhile deletes nothing. @param {any} run */
+export function removeSoon(run) {
   if (leaving.value.has(run.id)) return;
   const timer = window.setTimeout(() => {
     keep(run.id);
-    remove(run, false, refused);
+    remove(run, false);
   }, UNDO_SECONDS * 1000);
-  leaving.value = new Map([...leaving.value, [run.id, timer]]);
-  toast(`${run.name} will be deleted`, { undo: () => keep(run.id), seconds: UNDO_SECONDS, detail: "Its branch stays." });
+  const gone = toast(`${run.name} will be deleted`, { undo: () => keep(run.id), seconds: UNDO_SECONDS, detail: "Its branch stays." });
+  const off = () => {
+    clearTimeout(timer);
+    gone();
+  };
+  leaving.value = new Map([...leaving.value, [run.id, off]]);
 }
 
-/** @param {string} id */
+/** Whoever gives it more to do does not want it deleted any more. @param {string} id */
 export function keep(id) {
   const left = new Map(leaving.value);
-  clearTimeout(left.get(id));
-  left.delete(id);
-  leaving.value = left;
+  left.get(id)?.();
+  if (left.delete(id)) leaving.value = left;
 }
 
-/**
- * @param {any} run
- * @param {boolean} force
- * @param {(problem: Problem) => void} [refused]
- */
-export async function remove(run, force, refused) {
+/** @param {any} run @param {boolean} force */
+export async function remove(run, force) {
   try {
     await call("DELETE", `${address(run)}${force ? "?force=true" : ""}`);
     draftOf(run).value = "";
     toast(`${run.name} is deleted`, { kind: "done" });
-    if (route.value.view === "run" && route.value.name === run.name) go("/", { replace: true });
+    if (["run", "review"].includes(route.value.view) && route.value.name === run.name) go("/", { replace: true });
   } catch (error) {
-    const couldForce = error instanceof Problem && error.status === 409;
-    if (couldForce && refused && route.value.view === "run" && route.value.name === run.name) refused(error);
+    const isThere = route.value.view === "run" && route.value.name === run.name;
+    if (error instanceof Problem && isThere && !force && couldForce(error)) doubted.value = { id: run.id, problem: error };
     else failed(error);
   }
 }
+
+/** Whether it is only for the sake of the work; of a run that is busy, the server offers no such thing. @param {Problem} problem */
+const couldForce = ({ status, hint }) => status === 409 && hint.includes("rm --force");

@@ -2,6 +2,7 @@
 /** The files of a run: as they are now, at its start, or in its result. */
 import { useEffect, useState } from "preact/hooks";
 import { bytes, call, problemOf } from "../api.js";
+import { useKeys } from "../keys.js";
 import { failed } from "../store.js";
 import { Button, Copy, Empty, html, Select, Spinner, Trouble } from "../ui.js";
 import { address } from "./actions.js";
@@ -23,8 +24,12 @@ export function Files({ run }) {
   const [at, setAt] = useState(run.workspace ? "workspace" : run.result ? "result" : "base");
   const [trail, setTrail] = useState(/** @type {Entry[]} */ ([]));
   const [file, setFile] = useState(/** @type {Entry | null} */ (null));
+  const [times, setTimes] = useState(0);
   const folder = trail[trail.length - 1];
-  const listed = useRead(run, at, folder?.address ?? "", run.state);
+  const moment = `${run.state} ${run.turn} ${times}`;
+  const listed = useRead(run, at, folder?.address ?? "", moment);
+  const again = () => setTimes((before) => before + 1);
+  useKeys([{ key: "r", label: "Read the files again", group: "Files", run: again }]);
   const choose = (/** @type {Entry} */ entry) => {
     if (entry.kind === "folder") setTrail([...trail, entry]);
     else if (entry.kind === "file") setFile(entry);
@@ -38,6 +43,7 @@ export function Files({ run }) {
     <div class="files-list">
       <div class="tab-bar">
         <${Select} value=${at} options=${SIDES} onChange=${side} label="Which state of the files" />
+        <${Button} hotkey="r" onClick=${again}>Read again<//>
       </div>
       <${Crumbs} trail=${trail} to=${(/** @type {number} */ depth) => setTrail(trail.slice(0, depth))} />
       ${listed.problem && html`<${Trouble} problem=${listed.problem} />`}
@@ -45,7 +51,7 @@ export function Files({ run }) {
       ${listed.value?.kind === "folder" && html`<${Entries} folder=${listed.value} chosen=${file} choose=${choose} />`}
     </div>
     <div class="files-file">
-      ${file ? html`<${FileText} run=${run} at=${at} file=${file} close=${() => setFile(null)} />`
+      ${file ? html`<${FileText} run=${run} at=${at} moment=${moment} file=${file} close=${() => setFile(null)} />`
         : html`<${Empty} title="Choose a file">
           <p>Files are shown as text. What has changed is in the <a href=${`/run/${encodeURIComponent(run.name)}/review`}>review</a>.</p><//>`}
     </div>
@@ -56,9 +62,9 @@ export function Files({ run }) {
  * @param {any} run
  * @param {string} at
  * @param {string} path percent-encoded, as the server gave it
- * @param {string} state reading again when this changes
+ * @param {string} moment reading again when this changes
  */
-function useRead(run, at, path, state) {
+function useRead(run, at, path, moment) {
   const [found, setFound] = useState(/** @type {{value: any, problem: any, of: string}} */ ({ value: null, problem: null, of: "" }));
   const of = `${at} ${path}`;
   useEffect(() => {
@@ -68,7 +74,7 @@ function useRead(run, at, path, state) {
       (error) => stop.signal.aborted || setFound({ value: null, problem: problemOf(error), of }),
     );
     return () => stop.abort();
-  }, [run.id, of, state]);
+  }, [run.id, of, moment]);
   return found.of === of ? found : { value: null, problem: null };
 }
 
@@ -96,9 +102,10 @@ function Entries({ folder, chosen, choose }) {
   </ul>`;
 }
 
-/** @param {{run: any, at: string, file: Entry, close: () => void}} props */
-function FileText({ run, at, file, close }) {
-  const read = useRead(run, at, file.address, run.state);
+/** @param {{run: any, at: string, moment: string, file: Entry, close: () => void}} props */
+function FileText({ run, at, moment, file, close }) {
+  const read = useRead(run, at, file.address, moment);
+  const size = read.value?.size ?? file.size;
   const download = async () => {
     try {
       save(await bytes(`${address(run)}/files/raw?at=${at}&path=${file.address}`), file.name.replace(/[^\w.\- ]/g, "_"));
@@ -109,7 +116,7 @@ function FileText({ run, at, file, close }) {
   return html`<div class="tab-bar">
       <${Button} kind="quiet" class="files-back" onClick=${close} label="Back to the folder">←<//>
       <strong class="cut" dir="ltr" title=${oneLine(file.path)}>${oneLine(file.path, 200)}</strong>
-      <span class="faint">${file.size !== null && bytesText(file.size)}</span>
+      <span class="faint">${size !== null && bytesText(size)}</span>
       <span class="grow"></span>
       ${read.value?.text && html`<${Copy} text=${read.value.text} />`}
       <${Button} onClick=${download}>Download<//>

@@ -3,17 +3,17 @@
 import { useState } from "preact/hooks";
 import { useKeys } from "../keys.js";
 import { go } from "../store.js";
-import { Age, Button, Changes, Code, Confirm, Copy, html, money, Notice, State } from "../ui.js";
-import { keep, leaving, remove, removeSoon, restart, stop, stopping } from "./actions.js";
+import { Age, Button, Changes, Code, Confirm, Copy, html, money, Notice, State, whoStopped } from "../ui.js";
+import { doubted, keep, leaving, remove, removeSoon, restart, stop, stopping } from "./actions.js";
 import { oneLine, plain, tokensText } from "./text.js";
 
 /** @param {{run: any, row: any, changed: (run: any) => void, tell: () => void}} props */
 export function Head({ run, row, changed, tell }) {
   const [asked, setAsked] = useState("");
-  const [problem, setProblem] = useState(/** @type {any} */ (null));
+  const { id, problem } = doubted.value ?? { id: "", problem: null };
   const can = (/** @type {string} */ step) => run.left.includes(step);
   const review = `/run/${encodeURIComponent(run.name)}/review`;
-  const remover = () => can("remove") && removeSoon(run, setProblem);
+  const remover = () => can("remove") && removeSoon(run);
   const stopper = () => can("stop") && stop(run, changed);
   const again = () => can("restart") && setAsked("restart");
   useKeys([
@@ -44,9 +44,9 @@ export function Head({ run, row, changed, tell }) {
     ${asked === "restart" && html`<${Confirm} title=${`Restart ${run.name}?`} action="Restart" danger=${false}
       text="It gets its goal again, from the same base, in a fresh workspace. What it brought so far is kept until the run is deleted."
       onYes=${() => restart(run, changed)} onClose=${() => setAsked("")} />`}
-    ${problem && html`<${Confirm} title=${problem.title} action="Delete anyway"
+    ${problem && id === run.id && html`<${Confirm} title=${problem.title} action="Delete anyway" late
       text=${html`<p>${problem.detail}</p>${problem.hint && html`<p class="hint"><${Code} text=${problem.hint} /></p>`}`}
-      onYes=${() => remove(run, true)} onClose=${() => setProblem(null)} />`}
+      onYes=${() => remove(run, true)} onClose=${() => (doubted.value = null)} />`}
   </header>`;
 }
 
@@ -70,6 +70,13 @@ function Facts({ run, row }) {
   </dl>`;
 }
 
+/** @param {string} why @param {boolean} wrong */
+function ended(why, wrong) {
+  if (wrong) return `It ended: ${why}`;
+  const who = whoStopped(why);
+  return who === why ? `It was stopped: ${why}` : `It was stopped by ${who}`;
+}
+
 /** What weakens its walls, what it could not do, what ended it: never hidden. @param {{run: any}} props */
 function Remarks({ run }) {
   const wrong = run.state === "failed" || run.state === "interrupted";
@@ -79,7 +86,7 @@ function Remarks({ run }) {
       <${Button} onClick=${() => keep(run.id)}>Keep it<//></div><//>`}
     ${run.weakenings.map((/** @type {any} */ each) => html`<${Notice} kind="warn" title=${`Weakened: ${oneLine(each.name, 60)}`}>
       <span>${plain(each.text)}</span><//>`)}
-    ${by && html`<${Notice} kind=${wrong ? "error" : "info"}><span>${wrong ? "It ended" : "It was stopped"}: ${plain(by)}</span><//>`}
+    ${by && html`<${Notice} kind=${wrong ? "error" : "info"}><span>${plain(ended(by, wrong))}</span><//>`}
     ${run.notes.length > 0 && html`<${Notice} kind=${wrong ? "error" : "info"}>
       ${run.notes.map((/** @type {string} */ each) => html`<span>${plain(each)}</span>`)}<//>`}
   </div>`;

@@ -198,7 +198,9 @@ function Ask({ item, waiting }) {
 /** @param {Props} props */
 function Status({ item }) {
   const { state, exit_code: code, stopped_by: by } = item.fields;
-  const parts = [oneLine(state, 40), code ? `exit code ${code}` : "", by ? oneLine(by) : ""].filter(Boolean);
+  const why = by ? oneLine(by) : "";
+  const isSaid = why.startsWith(`${state} `); // as in "stopped by you"
+  const parts = [isSaid ? why : oneLine(state, 40), code ? `exit code ${code}` : "", isSaid ? "" : why].filter(Boolean);
   return html`<${Note} item=${item} kind="item-status"><span class=${`state ${/^[a-z]+$/.test(state) ? state : ""}`}>${parts.join(", ")}</span><//>`;
 }
 

@@ -2,6 +2,7 @@
 /** Allowing what was refused: in this run for an hour, or for good, which can be taken back. The server makes the rule. */
 import { signal } from "@preact/signals";
 import { call } from "../api.js";
+import { ruled } from "../settings/asked.js";
 import { failed, isOver, toast } from "../store.js";
 import { address } from "./actions.js";
 
@@ -79,6 +80,7 @@ export async function takeBack(purpose) {
   const whose = one.client ? `?client=${encodeURIComponent(one.client)}` : "";
   try {
     const done = await call("POST", `/settings/policy/withdraw${whose}`, { rule: one.rule, revision: revisions.get(one.client) });
+    ruled.value++;
     revisions.set(one.client, done.revision);
     toast("Taken back", { kind: "done", detail: `${one.rule} is no longer in the policy.` });
   } catch (error) {

@@ -1,9 +1,13 @@
 // @ts-check
 // What a settings page shows, asked for anew when it is opened or told to.
+import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call, problemOf } from "../api.js";
 
 /** @typedef {import("../api.js").Problem} Problem */
+
+/** How often this page had the server write to a policy, besides by saving one. */
+export const ruled = signal(0);
 
 /**
  * `again` keeps what is shown until there is something newer.

@@ -5,7 +5,7 @@ import { call, problemOf } from "../api.js";
 import { useKeys } from "../keys.js";
 import { draft, failed, toast } from "../store.js";
 import { Button, count, html, Notice, Spinner, Trouble } from "../ui.js";
-import { forClient, useAsked } from "./asked.js";
+import { forClient, ruled, useAsked } from "./asked.js";
 import { Editor } from "./editor.js";
 import { Opens } from "./opens.js";
 import { Whose } from "./whose.js";
@@ -30,6 +30,14 @@ domains:
 export function Policy({ client }) {
   const path = forClient("/settings/policy", client);
   const { data, problem, again, set } = useAsked(path);
+  const seen = useRef(ruled.value);
+  const isFree = draft(`policy.${client}`).value === "";
+  // What somebody writes here is not disturbed: then it is read when that is saved or dropped.
+  useEffect(() => {
+    if (!isFree || seen.current === ruled.value) return;
+    seen.current = ruled.value;
+    again();
+  }, [isFree, ruled.value]);
   if (problem && !data) return html`<${Whose} tab="policy" client=${client} /><${Trouble} problem=${problem} />`;
   if (!data) return html`<${Spinner} label="Loading" />`;
   return html`<${Editing} file=${data} client=${client} path=${path} onSaved=${set} onStale=${again} />`;

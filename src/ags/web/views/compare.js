@@ -103,9 +103,7 @@ async function apply(run, how) {
       undo: done.outcome === "nothing" ? undefined : () => undo(run.name),
     });
   } catch (error) {
-    const problem = problemOf(error);
-    if (!problem.files.length) return failed(error);
-    toast(problem.title, { kind: "error", seconds: 20, detail: `${problem.detail}: ${problem.files.join(", ")}`, hint: problem.hint });
+    failed(error);
   }
 }
 

@@ -5,7 +5,7 @@ import { call, problemOf } from "../api.js";
 import { AddProject, ProjectState } from "../board/projects.js";
 import { useKeys } from "../keys.js";
 import { Advanced, Reach } from "../new/advanced.js";
-import { bodyOf, empty, MANY, restored, useFacts } from "../new/form.js";
+import { bodyOf, MANY, next, restored, useFacts } from "../new/form.js";
 import { draft, go, loaded, projects, runs, toast } from "../store.js";
 import { Button, count, html, Notice, SelectField, TextField, Trouble } from "../ui.js";
 
@@ -126,7 +126,7 @@ export function New({ query }) {
     try {
       const { items } = await call("POST", "/runs", body, { headers: { "Idempotency-Key": sent.current.key } });
       goal.value = "";
-      kept.value = JSON.stringify({ ...form, name: "", attempts: "1" });
+      kept.value = JSON.stringify(next(form));
       toast(items.length > 1 ? `Started ${count(items.length, "attempt")}` : `Started ${items[0].name}`, { kind: "done" });
       go(items.length > 1 ? `/compare?group=${encodeURIComponent(items[0].group)}` : `/run/${items[0].name}`);
     } catch (error) {
@@ -138,9 +138,15 @@ export function New({ query }) {
     { key: "Ctrl+Enter", label: "Start", group: "New run", run: start, anywhere: true },
     { key: "Escape", label: "Back to the board", group: "New run", run: () => go("/") },
   ]);
+  const fill = (/** @type {Form} */ values, /** @type {string} */ text) => {
+    goal.value = text;
+    kept.value = JSON.stringify(values); // also when this is no longer shown
+    setForm(values);
+  };
   const clear = () => {
-    goal.value = "";
-    setForm({ ...empty(), project: form.project, agent: form.agent });
+    const text = goal.value;
+    fill({ ...next(form), model: "" }, "");
+    toast("The form is cleared", { undo: () => fill(form, text), seconds: 8 });
   };
   // Not a form: the one that adds a project is within it, and a stray Enter must not start anything.
   return html`<div class="page new-run" role="form" aria-labelledby="new-run">

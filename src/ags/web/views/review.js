@@ -7,7 +7,7 @@ import { useKeys } from "../keys.js";
 import { ApplyDialog, undo } from "../review/apply.js";
 import { CommentList } from "../review/commenting.js";
 import { DiffPane } from "../review/diff.js";
-import { toChange, toFile, toLine, toNextFile } from "../review/moving.js";
+import { fileHere, toChange, toFile, toLine, toNextFile } from "../review/moving.js";
 import { Reviewing } from "../review/state.js";
 import { counted, plain } from "../review/text.js";
 import { Tree } from "../review/tree.js";
@@ -15,6 +15,8 @@ import { byName, go, isOver, prefs, withQuery } from "../store.js";
 import { Button, Empty, html, Notice, Select, Spinner, State, Trouble } from "../ui.js";
 
 /** @typedef {import("../review/state.js").Turn} Turn */
+/** @typedef {import("../review/comments.js").Placed} Placed */
+/** @typedef {{id: string, isEdit: boolean}} Wish Which comment to go to, and whether to edit it. */
 
 /** @param {{name: string, query: Record<string, string>}} props */
 export function Review({ name, query }) {
@@ -44,8 +46,13 @@ function Loaded({ model, since, load }) {
   const [dialog, setDialog] = useState(/** @type {"" | "apply" | "comments"} */ (""));
   const [filter, setFilter] = useState("");
   const [drawer, setDrawer] = useState(false);
+  const [wish, setWish] = useState(/** @type {Wish | null} */ (null));
   const canApply = model.run.value?.left.includes("apply") ?? false;
   const close = () => setDialog("");
+  const showNewer = () => {
+    close();
+    load();
+  };
 
   /** @param {import("../review/cells.js").FileChange | undefined} file @param {number} [line] */
   const goTo = (file, line) => {
@@ -53,13 +60,23 @@ function Loaded({ model, since, load }) {
     if (!file) return;
     if (model.isFolded(file)) model.fold(file, false);
     // The rows of a file that was folded come with the next drawing.
-    requestAnimationFrame(() => shown.current && toFile(shown.current, file, line));
+    requestAnimationFrame(() => shown.current && toFile(model, shown.current, file, line));
   };
-  /** @param {import("../review/comments.js").Placed} place */
-  const goToComment = ({ comment, line }) => {
+  /** @param {Placed} place @param {boolean} [isEdit] */
+  const goToComment = (place, isEdit = false) => {
     close();
-    goTo(model.file(comment.path), line);
+    if (place.state === "elsewhere") {
+      setWish({ id: place.comment.id, isEdit });
+      showAll();
+      return;
+    }
+    if (isEdit) model.rewrite(place);
+    goTo(model.file(place.comment.path), place.line);
   };
+  useWish(model, wish, (place) => {
+    setWish(null);
+    if (place) goToComment(place, wish?.isEdit);
+  });
   useReviewKeys({ model, shown, load, apply: () => canApply && setDialog("apply"), list: () => setDialog("comments") });
 
   return html`<div class=${`review ${drawer ? "with-drawer" : ""}`}>
@@ -69,9 +86,22 @@ function Loaded({ model, since, load }) {
       ? html`<${Tree} model=${model} filter=${filter} onFilter=${setFilter} onGo=${goTo} />
           <${DiffPane} model=${model} shown=${shown} />`
       : html`<${Nothing} name=${model.name} since=${since} />`}
-    ${dialog === "apply" && html`<${ApplyDialog} model=${model} onClose=${close} />`}
+    ${dialog === "apply" && html`<${ApplyDialog} model=${model} onClose=${close} onShow=${showNewer} />`}
     ${dialog === "comments" && html`<${CommentList} model=${model} onClose=${close} onGo=${goToComment} />`}
   </div>`;
+}
+
+function showAll() {
+  prefs.whitespace.value = "show";
+  go(withQuery({ since: "" }));
+}
+
+/** To a comment whose file is not shown, once all of the run's work is. @param {Reviewing} model @param {Wish | null} wish @param {(place?: Placed) => void} onThere */
+function useWish(model, wish, onThere) {
+  useEffect(() => {
+    if (!wish || model.isLess) return;
+    onThere([...model.places.value.values()].flat().find(({ comment }) => comment.id === wish.id));
+  }, [model.diff.value]);
 }
 
 /** @param {{name: string, since: string}} props */
@@ -98,7 +128,7 @@ function useReviewKeys({ model, shown, load, apply, list }) {
     { key: "ArrowUp", label: "Previous line (with Shift: select)", group, run: (event) => moving((at) => toLine(model, at, -1, isMore(event)))() },
     { key: "n", label: "Next file", group, run: moving((at) => toNextFile(model, at, 1)) },
     { key: "p", label: "Previous file", group, run: moving((at) => toNextFile(model, at, -1)) },
-    { key: "x", label: "Mark the file as viewed", group, run: () => model.current.value && model.toggleViewed(model.current.value) },
+    { key: "x", label: "Mark the file as viewed", group, run: moving((at) => toggleViewed(model, at)) },
     { key: "c", label: "Comment on the selected lines", group, run: moving((at) => (model.selection.value || toChange(model, at, 1)) && model.write()) },
     { key: "l", label: "List comments, send them", group, run: list },
     { key: "f", label: "Filter files", group, run: () => /** @type {HTMLElement | null} */ (document.querySelector(".tree .filter"))?.focus() },
@@ -107,8 +137,15 @@ function useReviewKeys({ model, shown, load, apply, list }) {
     { key: "z", label: "Wrap long lines", group, run: toggleWrap },
     { key: "r", label: "Load again", group, run: load },
     { key: "a", label: "Apply", group, run: apply },
+    { key: "U", label: "Undo apply", group, run: () => model.run.value?.left.includes("undo") && undo(model) },
     { key: "Escape", label: "Back to the run", group, run: () => back(model) },
   ]);
+}
+
+/** @param {Reviewing} model @param {import("../review/diff.js").Shown} shown */
+function toggleViewed(model, shown) {
+  const file = fileHere(model, shown);
+  if (file) model.toggleViewed(file);
 }
 
 /** @param {Reviewing} model */
@@ -152,7 +189,7 @@ function Head({ model, since, load, canApply, onDrawer, onApply, onComments }) {
     </div>
     <div class="deeds">
       <${Button} kind=${waiting ? "primary" : "plain"} hotkey="l" onClick=${onComments}>${waiting ? `Send ${counted(waiting, "comment")}` : had}<//>
-      ${run?.left.includes("undo") && html`<${Button} onClick=${() => undo(model)}>Undo apply<//>`}
+      ${run?.left.includes("undo") && html`<${Button} hotkey="U" onClick=${() => undo(model)}>Undo apply<//>`}
       <${Button} kind=${waiting ? "plain" : "primary"} hotkey="a" disabled=${!canApply} title=${canApply ? undefined : appliedTo(run)}
         onClick=${onApply}>Apply<//>
     </div>
@@ -179,15 +216,13 @@ function Since({ turns, since }) {
 /** What happened since this was loaded. @param {{model: Reviewing, load: () => void}} props */
 function News({ model, load }) {
   const row = byName.value.get(model.name);
-  const [isOther, setIsOther] = useState(false);
-  const [diff, run, problem] = [model.diff.value, model.run.value, model.problem.value];
+  const problem = model.problem.value;
   useEffect(() => {
     if (row && isOver(row)) model.refresh();
-  }, [row?.state, row?.ended]);
-  useEffect(() => setIsOther(Boolean(diff && run?.result && run.result.commit !== diff.new)), [diff, run]);
+  }, [row?.state, row?.ended, row?.applied]);
   if (problem) return html`<${Trouble} problem=${problem} />`;
   if (row && !isOver(row)) return html`<${Notice}>The agent is at work (${row.state}). What you see is from before.<//>`;
-  if (isOther) {
+  if (model.hasNewer.value) {
     return html`<${Notice} kind="info">There is newer work. Your comments move along with their lines.
       <${Button} kind="primary" hotkey="r" onClick=${load}>Show it<//><//>`;
   }

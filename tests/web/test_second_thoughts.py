@@ -12,16 +12,25 @@ from tests.server.shop import HOLDS, Shop, eventually
 from tests.web.past import happened
 from tests.web.visiting import Visitor
 
-PAST_UNDO = 10_000
-"""In milliseconds: a run that was to be deleted is, by then."""
+HELD = """
+const { setTimeout, clearTimeout } = window, held = new Map();
+window.setTimeout = (run, wait, ...rest) => {
+  if (!(wait >= 5000 && wait <= 10000)) return setTimeout(run, wait, ...rest);
+  held.set(-1 - held.size, () => run(...rest));
+  return -held.size;
+};
+const taken = (id) => { const run = held.get(id); held.set(id, () => {}); return run; };
+window.clearTimeout = (id) => held.has(id) ? taken(id) : clearTimeout(id);
+window.decide = () => { for (const id of [...held.keys()]) taken(id)(); };
+"""
+"""The time for a change of mind lasts as long as a slow machine takes: until a test ends it."""
 REFUSED = re.compile(r"status of 409 \(Conflict\)")
 
 
 @pytest.fixture
 def page(visitor: Visitor) -> Page:
-    """With a clock that can be put forward."""
     made = visitor.open()
-    made.clock.install()
+    made.add_init_script(HELD)
     made.reload()
     return made
 
@@ -56,7 +65,7 @@ def test_a_run_that_is_kept_or_told_more_is_not_deleted(page: Page, shop: Shop) 
     page.get_by_label("Tell told what to do next").fill("echo more >> a.txt")
     page.keyboard.press("Control+Enter")
     expect(toast(page, "will be deleted")).to_have_count(0)
-    page.clock.fast_forward(PAST_UNDO)
+    page.evaluate("decide()")
     shop.until(name, lambda run: run["turn"] == 1 and run["ended"] is not None)
     expect(page.locator(".run-title .state")).to_have_text("done")
     assert "POST" in sent and "DELETE" not in sent
@@ -68,7 +77,7 @@ def test_whoever_reviews_what_is_deleted_is_taken_to_the_board(page: Page, shop:
     delete(page, "reviewed")
     page.keyboard.press("v")
     expect(page.locator(".diff-row.added")).not_to_have_count(0)
-    page.clock.fast_forward(PAST_UNDO)
+    page.evaluate("decide()")
     expect(toast(page, "reviewed is deleted")).to_be_visible()
     expect(page).to_have_url(re.compile(r"//[^/]*/$"))
     assert not is_there(shop, "reviewed")
@@ -82,7 +91,7 @@ def test_who_insists_is_asked_only_where_that_helps(
     shop.project.ask("branch", "-D", "agent--nowhere-else")
     at(page, "nowhere-else")
     delete(page, "nowhere-else")
-    page.clock.fast_forward(PAST_UNDO)
+    page.evaluate("decide()")
     dialog = page.get_by_role("dialog", name="Cannot let go of its work")
     # It comes by itself, maybe just when Enter is pressed for something else.
     expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
@@ -95,7 +104,7 @@ def test_who_insists_is_asked_only_where_that_helps(
     delete(page, name)
     shop.told("POST", f"/runs/{name}/tell", {"text": HOLDS})
     eventually(lambda: "at work" in shop.log(name))
-    page.clock.fast_forward(PAST_UNDO)
+    page.evaluate("decide()")
     expect(page.locator(".toast.error")).to_be_visible()
     expect(page.get_by_role("dialog")).to_have_count(0)
     assert is_there(shop, name)

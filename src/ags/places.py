@@ -204,6 +204,8 @@ def check_state_folder(ags_home: Path, *, written: bool = False) -> None:
 def _why_closed(ags_home: Path, facts: os.stat_result) -> tuple[str, str]:
     uid, quoted = os.geteuid(), shlex.quote(str(ags_home))
     elsewhere = "set AGS_HOME to a folder of your own"
+    if not stat.S_ISDIR(facts.st_mode):
+        return "it is not a folder", elsewhere
     if os.statvfs(ags_home).f_flag & os.ST_RDONLY:
         return "it is on a read-only file system", elsewhere
     if facts.st_uid != uid:

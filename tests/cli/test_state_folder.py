@@ -108,3 +108,10 @@ def test_others_may_pass_through_roots_alone_and_look_into_nobodys(
 ) -> None:
     found = doctor.findings(on(settings__state=folder(mode, uid), uid=uid))
     assert [each.status for each in found if each.name == "state folder"] == [status]
+
+
+def test_a_file_in_its_place_is_told(desk: Desk) -> None:
+    desk.state.write_text("")
+    said = desk.ags("list")
+    assert said.code == 125 and "why: it is not a folder\n" in said.err
+    assert desk.state.read_text() == ""

@@ -77,7 +77,7 @@ CASES: list[tuple[tuple[str, ...], list[bytes]]] = [
             reply(EVIL_RUN),
         ],
     ),
-    (("rm", "a"), [reply(EVIL_RUN), reply(b"", 204)]),
+    (("rm", "a"), [reply(b"", 204)]),
     (
         ("logs", "a"),
         [reply({"items": [EVENT | {"text": EVIL}], "last": 1}), reply({"items": [], "last": 1})],

@@ -89,14 +89,6 @@ class Engine(Shelf):
         temporary.sweep()
         super().sweep()
 
-    def at_work(self, name: str, what: str) -> Path:
-        """The directory of a run that somebody tends."""
-        run_dir = self.run_dir(name)
-        if (run := runs.load(run_dir)).is_final:
-            cause = f"it is not at work: it is {run.state}"
-            raise AgsError(what, subject=run.name, cause=cause, hint=f"see `ags show {run.name}`")
-        return run_dir
-
     async def hold(self, name: str) -> Held:
         """Take the lock of a run that nobody tends, or is about to leave."""
         run_dir, waited = self.run_dir(name), 0.0

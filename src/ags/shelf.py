@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ags import runs
+from ags.errors import AgsError
 from ags.runs import Run
 from ags.store import Filter, Listing, Order, Store
 
@@ -50,6 +51,14 @@ class Shelf:
         """Of the run of that name, which is looked after first."""
         run_dir = runs.find(self.ags_home, name)
         self._swept((run_dir.name,))
+        return run_dir
+
+    def at_work(self, name: str, what: str) -> Path:
+        """The directory of a run that somebody tends."""
+        run_dir = self.run_dir(name)
+        if (run := runs.load(run_dir)).is_final:
+            cause = f"it is not at work: it is {run.state}"
+            raise AgsError(what, subject=run.name, cause=cause, hint=f"see `ags show {run.name}`")
         return run_dir
 
     @contextlib.contextmanager

@@ -52,6 +52,13 @@ def test_ctrl_c_stops_a_run_in_order_and_keeps_what_it_did(project: Screen) -> N
     gone(nap)
 
 
+def test_processors_that_nobody_limits_are_told(project: Screen) -> None:
+    done = project.run("ags start try --agent shell --cpus 1.5 true")
+    assert done.code == 0
+    held = project.run("ags show try | grep -o 'held by rlimits'").code == 0
+    assert ("processors are not limited to 1.5 here" in done.output) == held
+
+
 def test_a_second_ctrl_c_does_not_wait(project: Screen) -> None:
     nap = long_sleep()
     before = project.prompt()

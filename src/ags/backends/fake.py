@@ -16,7 +16,7 @@ from ags import proc
 from ags.backends import ways
 from ags.backends.base import Probe, Streams
 from ags.errors import AgsError
-from ags.model import Bind, Ending, Plan
+from ags.model import RLIMITS, Bind, Ending, Plan
 
 Play = Callable[[Plan, Streams], Coroutine[Any, Any, int]]
 
@@ -97,7 +97,7 @@ class FakeEntered:
 class FakeSandbox:
     """A play that waits for its release, and those that enter it."""
 
-    limited_by = "rlimits"
+    limited_by = RLIMITS
 
     def __init__(self, plan: Plan, streams: Streams, plays: Mapping[str, Play]) -> None:
         self.init = os.getpid()

@@ -42,6 +42,8 @@ SCHEMES: dict[str, tuple[Scheme, int | None]] = {
     "ws": ("http", 80),
 }
 
+REACH = "reach the run"
+
 agent_option = click.option("--agent", metavar="NAME", default="", help="For runs of this agent.")
 client_option = options.client_option("For this client's runs.")
 
@@ -417,19 +419,10 @@ def grant(invocation: Invocation, name: str, domains: tuple[str, ...], time: str
     rules = [edit.spelled(_granted(domain)) for domain in domains]
     shelf = Shelf(invocation.ags_home)
     with telling(shelf.notes):
-        run_dir = _going(shelf, name)
+        run_dir = shelf.at_work(name, REACH)
         for rule in rules:
             asyncio.run(asking.granted(run_dir, rule, seconds))
             print(f"allowed for {exact_time(seconds)} in {one_line(name)}: {rule}")
-
-
-def _going(shelf: Shelf, name: str) -> Path:
-    """The directory of a run that can still take it."""
-    run_dir = shelf.run_dir(name)
-    if (run := runs.load(run_dir)).is_final:
-        cause, hint = f"it is not at work: it is {run.state}", f"see `ags show {run.name}`"
-        raise AgsError("reach the run", subject=run.name, cause=cause, hint=hint)
-    return run_dir
 
 
 def _granted(domain: str) -> Rule:
@@ -469,7 +462,7 @@ async def _reload(shelf: Shelf, names: Sequence[str]) -> int:
     code = 0
     for name in names:
         try:
-            answer = await control.ask(_going(shelf, name), "reload")
+            answer = await control.ask(shelf.at_work(name, REACH), "reload")
             print(f"reloaded {one_line(name)}")
             notes = answer.get("notes")
             for note in notes if isinstance(notes, list) else ():

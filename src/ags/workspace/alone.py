@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from ags.errors import AgsError
+from ags.runs.lock import flock
 from ags.workspace.git import Repository
 from ags.workspace.tree import closing
 
@@ -43,9 +43,6 @@ def _opened(project: Repository) -> int:
 
 def _is_taken(descriptor: int) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+        return flock(descriptor, patience=0)
     except OSError:
         return True  # a file system without such locks: as well as can be
-    return True

@@ -4,15 +4,16 @@ missing."""
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from tests.server.conftest import Server, free_port, serving
-from tests.server.shop import Shop
+from tests.server.shop import HOLDS, PATIENCE, Shop
 from tests.web.visiting import UNREACHED, Visitor, logged_in, visiting
 from tests.workspace.repositories import Checkout, checkout
 
@@ -24,6 +25,19 @@ COUNTS = (
 )
 """So many lines before the server is killed, and as many after, however long that takes."""
 HALF = "Make the totals right, and then"
+VIEWS = {
+    "/new": "codex",
+    "/run/told/files": "a.txt",
+    "/run/told/log": "the work is stored",
+    "/run/told/review": "world",
+    "/settings/agents": "codex",
+    "/settings/policy": "There is no such file yet",
+}
+"""What each shows once it has been told."""
+GO = """path => {
+    history.pushState(null, "", path);
+    dispatchEvent(new PopStateEvent("popstate"));
+}"""
 TALL = (1280, 6000)
 """So that all rows of the log are in the document, of which else only those in sight are."""
 
@@ -121,3 +135,62 @@ def test_what_is_sent_while_there_is_no_server_is_not_lost(visitor: Visitor, pla
         expect(field).to_have_value("")
         place.shop.until(name, lambda run: run["turn"] == 1 and run["ended"] is not None)
         assert (place.shop.workspace(name) / "a.txt").read_text() == "hello\nworld\nmore\n"
+
+
+def test_parts_of_the_page_that_are_wanted_while_there_is_no_server_come_with_it(
+    visitor: Visitor, place: Place
+) -> None:
+    name = place.shop.at_work(f"{HOLDS}; curl -s -m 900 http://one.example/", name="asks", ask=True)
+    workspace = place.shop.workspace(name)
+    board, run = visitor.open(), visitor.open(f"/run/{name}/terminal")
+    held: list[Route] = []
+    board.route("**/asks.js", lambda route: held.append(route), times=1)
+    board.reload()
+    eventually_in(board, lambda: held)
+    expect(connection(board)).to_have_text("live")
+    visitor.expects(UNREACHED)
+
+    place.server.end(signal.SIGKILL)
+    held[0].continue_()
+    board.get_by_role("link", name="New run").first.click()
+    run.get_by_role("button", name="Open a shell in its sandbox").click()
+    for page in (board, run):
+        expect(connection(page)).to_have_text("reconnecting")
+    expect(board.get_by_label("Goal")).to_have_count(0)
+    expect(run.locator(".xterm")).to_have_count(0)
+
+    with serving(place.folder, port=place.server.port) as place.server:
+        expect(board.get_by_label("Goal")).to_be_visible()
+        expect(run.locator(".xterm")).to_be_visible()
+        (workspace / "go").touch()
+        expect(board.locator(".ask")).to_have_count(1)
+        place.shop.told("POST", f"/runs/{name}/stop", {"now": True})
+        place.shop.until(name, lambda run: run["ended"] is not None)
+
+
+def test_a_view_that_is_opened_while_there_is_no_server_is_shown_when_it_is_back(
+    visitor: Visitor, place: Place
+) -> None:
+    place.shop.done(name="told")
+    pages = {path: visitor.open() for path in VIEWS}
+    for page in pages.values():
+        expect(connection(page)).to_have_text("live")
+    visitor.expects(UNREACHED)
+    place.server.end(signal.SIGKILL)
+    for path, page in pages.items():
+        expect(connection(page)).to_have_text("reconnecting")
+        page.evaluate(GO, path)
+    for page in pages.values():
+        expect(page.locator("main").get_by_text("The server does not answer").first).to_be_visible()
+    with serving(place.folder, port=place.server.port) as place.server:
+        for path, page in pages.items():
+            expect(page.locator("main")).to_contain_text(VIEWS[path])
+            expect(page.locator("main").get_by_text("not answer")).to_have_count(0)
+
+
+def eventually_in(page: Page, found: Callable[[], object]) -> None:
+    """While it waits, what the page asks for is passed on."""
+    until = time.monotonic() + PATIENCE
+    while not found():
+        assert time.monotonic() < until
+        page.wait_for_timeout(50)

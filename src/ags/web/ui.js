@@ -4,7 +4,7 @@ import htm from "htm";
 import { h } from "preact";
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { signal } from "@preact/signals";
-import { toast } from "./store.js";
+import { connection, toast } from "./store.js";
 
 /** @typedef {import("preact").ComponentChildren} Children */
 
@@ -282,7 +282,8 @@ export function Code({ text }) {
 }
 
 /** @param {{label?: string}} props */
-export function Spinner({ label }) {
+export function Spinner({ label: usual }) {
+  const label = usual && connection.value === "waiting" ? "The server does not answer. Trying again" : usual;
   return html`<span class="spinner" role=${label ? "status" : undefined} aria-hidden=${label ? undefined : "true"}>${label && html`<span>${label}</span>`}</span>`;
 }
 

@@ -1,7 +1,7 @@
 // @ts-check
 // What the form holds, where its choices come from, and what becomes of it.
 import { useEffect, useState } from "preact/hooks";
-import { call } from "../api.js";
+import { read } from "../patience.js";
 import { projects } from "../store.js";
 
 /**
@@ -91,8 +91,8 @@ let described = null;
 /** The agents and backends that there are, as the API describes itself; more of agents where it tells. */
 async function choices() {
   const [schema, told] = await Promise.all([
-    call("GET", "/openapi.json"),
-    call("GET", "/agents").catch(() => null),
+    read("/openapi.json"),
+    read("/agents").catch(() => null),
   ]);
   const { properties } = schema.components.schemas.NewRun;
   const names = /** @type {string[]} */ (properties.agent.enum || ["claude"]);
@@ -129,7 +129,7 @@ export function useFacts(form) {
     setBranches([]);
     if (state !== "ready" && state !== "pulling") return;
     const stop = new AbortController();
-    call("GET", `/projects/${form.project}/branches`, undefined, { signal: stop.signal })
+    read(`/projects/${form.project}/branches`, { signal: stop.signal })
       .then((found) => setBranches(found.items), () => null);
     return () => stop.abort();
   }, [form.project, state]);
@@ -137,7 +137,7 @@ export function useFacts(form) {
   useEffect(() => {
     const stop = new AbortController();
     const timer = setTimeout(() => {
-      call("GET", path, undefined, { signal: stop.signal }).then((reach) => setReached({ path, reach }), () => null);
+      read(path, { signal: stop.signal }).then((reach) => setReached({ path, reach }), () => null);
     }, PAUSE);
     return () => {
       clearTimeout(timer);

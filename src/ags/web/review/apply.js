@@ -5,6 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 
 import { call, problemOf } from "../api.js";
 import { useKeys } from "../keys.js";
+import { read } from "../patience.js";
 import { failed, toast } from "../store.js";
 import { Button, Dialog, Field, html, Notice, Spinner, Trouble } from "../ui.js";
 import { counted, plain } from "./text.js";
@@ -49,7 +50,7 @@ function useBranches(model) {
   useEffect(() => {
     // The name can be typed as well: without the list, nothing is lost.
     const take = (/** @type {{items: Branch[]}} */ { items }) => setNames(items.filter(isOwn).map(({ name }) => name));
-    if (id) call("GET", `/projects/${id}/branches`).then(take, () => {});
+    if (id) read(`/projects/${id}/branches`).then(take, () => {});
   }, [id]);
   return names;
 }
@@ -62,7 +63,7 @@ function useBranches(model) {
 function useWhole(model, onProblem) {
   const [diff, setDiff] = useState(model.isPart ? null : model.diff.value);
   useEffect(() => {
-    if (!diff) call("GET", `/runs/${model.name}/diff`).then(setDiff, (error) => onProblem(problemOf(error)));
+    if (!diff) read(`/runs/${model.name}/diff`).then(setDiff, (error) => onProblem(problemOf(error)));
   }, []);
   return diff;
 }

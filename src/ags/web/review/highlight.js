@@ -56,8 +56,12 @@ function arrived({ data: { id, tokens } }) {
 function started() {
   const made = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
   made.addEventListener("message", arrived);
-  // Without colours the code is still there.
-  made.addEventListener("error", () => waiting.clear());
+  // Without colours the code is still there; the next code that is shown tries again.
+  made.addEventListener("error", () => {
+    waiting.clear();
+    made.terminate();
+    worker = null;
+  });
   return made;
 }
 

@@ -4,6 +4,7 @@
 import { batch, computed, effect, signal } from "@preact/signals";
 
 import { call, problemOf } from "../api.js";
+import { read } from "../patience.js";
 import { draft, failed, toast } from "../store.js";
 import { beginning, wanted, whole } from "./address.js";
 import { blocksOf, contentId, endsInReturn, unitOf } from "./cells.js";
@@ -146,10 +147,10 @@ export class Reviewing {
     // What is shown already stays until all of the other is there: nothing moves twice.
     const all = whole(this.name, query);
     const early = this.diff.value ? all : beginning(this.name, query);
-    const [run, first] = await Promise.all([call("GET", `/runs/${this.name}`), call("GET", early)]);
+    const [run, first] = await Promise.all([read(`/runs/${this.name}`), read(early)]);
     if (asked !== this.asked) return;
     // Under way before the beginning is drawn.
-    const rest = isBeginning(first) ? call("GET", all) : null;
+    const rest = isBeginning(first) ? read(all) : null;
     if (!this.run.value) this.restore(run);
     this.isLess = "since" in query || query.whitespace === "ignore";
     this.show(run, first);

@@ -21,7 +21,7 @@ function loaded(name) {
   if (!loading) {
     loading = import(`../vendor/hljs/languages/${name}.min.js`).then(
       (module) => (hljs.registerLanguage(name, module.default), true),
-      () => false,
+      () => (languages.delete(name), false),
     );
     languages.set(name, loading);
   }

@@ -1,8 +1,9 @@
 // @ts-check
 /** The files of a run: as they are now, at its start, or in its result. */
 import { useEffect, useState } from "preact/hooks";
-import { bytes, call, problemOf } from "../api.js";
+import { bytes, problemOf } from "../api.js";
 import { useKeys } from "../keys.js";
+import { read } from "../patience.js";
 import { failed } from "../store.js";
 import { Button, Copy, Empty, html, Select, Spinner, Trouble } from "../ui.js";
 import { address } from "./actions.js";
@@ -69,7 +70,7 @@ function useRead(run, at, path, moment) {
   const of = `${at} ${path}`;
   useEffect(() => {
     const stop = new AbortController();
-    call("GET", `${address(run)}/files?at=${at}&path=${path}`, undefined, { signal: stop.signal }).then(
+    read(`${address(run)}/files?at=${at}&path=${path}`, { signal: stop.signal }).then(
       (value) => setFound({ value, problem: null, of }),
       (error) => stop.signal.aborted || setFound({ value: null, problem: problemOf(error), of }),
     );

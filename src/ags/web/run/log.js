@@ -3,6 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { problemOf, text } from "../api.js";
 import { useKeys } from "../keys.js";
+import { patiently } from "../patience.js";
 import { Button, Copy, Empty, html, Spinner, Trouble } from "../ui.js";
 import { address } from "./actions.js";
 import { Lines } from "./lines.js";
@@ -15,7 +16,7 @@ export function LogText({ run }) {
   const [problem, setProblem] = useState(/** @type {any} */ (null));
   const load = async () => {
     try {
-      setLog({ text: await text(`${address(run)}/log`), at: Date.now() / 1000 });
+      setLog({ text: await patiently(() => text(`${address(run)}/log`)), at: Date.now() / 1000 });
       setProblem(null);
     } catch (error) {
       setProblem(problemOf(error));

@@ -24,16 +24,17 @@ export function Preview({ run }) {
       (error) => setProblem(problemOf(error)),
     );
   useEffect(() => {
+    if (isOver(run)) return;
     load();
-    const timer = isOver(run) ? 0 : window.setInterval(load, EVERY);
+    const timer = window.setInterval(load, EVERY);
     return () => clearInterval(timer);
   }, [run.id, run.state]);
-  if (problem) return html`<div class="tab-pad"><${Trouble} problem=${problem} /></div>`;
-  if (!ports) return html`<div class="tab-pad"><${Spinner} label="Loading" /></div>`;
   if (isOver(run)) {
     return html`<${Empty} title="It is not at work">
       <p>While a run is at work, a port that its agent serves can be shown here: a web page it works on, for instance.</p><//>`;
   }
+  if (problem) return html`<div class="tab-pad"><${Trouble} problem=${problem} /></div>`;
+  if (!ports) return html`<div class="tab-pad"><${Spinner} label="Loading" /></div>`;
   const published = (/** @type {Port} */ port) => {
     load();
     setShown(port);

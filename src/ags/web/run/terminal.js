@@ -2,6 +2,7 @@
 /** The run's terminal, or a shell in its sandbox. What the program prints goes to xterm.js only. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { socket } from "../api.js";
+import { patiently } from "../patience.js";
 import { failed, isOver } from "../store.js";
 import { Button, Empty, html, Kbd } from "../ui.js";
 import { address } from "./actions.js";
@@ -61,8 +62,7 @@ function Screen({ run, shell, close, again }) {
  * @param {(said: {text: string, over: boolean}) => void} say
  */
 async function show(place, run, shell, stop, say) {
-  style();
-  const [{ Terminal }, { FitAddon }] = await Promise.all([import("@xterm/xterm"), import("@xterm/addon-fit")]);
+  const [{ Terminal }, { FitAddon }] = await patiently(fetched, stop);
   if (stop.aborted) return;
   const term = new Terminal({
     fontFamily: getComputedStyle(place).getPropertyValue("--mono"),
@@ -97,12 +97,22 @@ async function show(place, run, shell, stop, say) {
   term.focus();
 }
 
+const fetched = () => Promise.all([import("@xterm/xterm"), import("@xterm/addon-fit"), style()]);
+
+/** @returns {Promise<void>} */
 function style() {
-  if (document.querySelector(`link[href="${STYLES}"]`)) return;
+  if (document.querySelector(`link[href="${STYLES}"]`)) return Promise.resolve();
   const link = document.createElement("link");
   link.rel = "stylesheet";
   link.href = STYLES;
-  document.head.append(link);
+  return new Promise((resolve, reject) => {
+    link.addEventListener("load", () => resolve());
+    link.addEventListener("error", () => {
+      link.remove();
+      reject(new Error("the terminal's style sheet did not come"));
+    });
+    document.head.append(link);
+  });
 }
 
 /**

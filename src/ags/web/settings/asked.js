@@ -2,7 +2,8 @@
 // What a settings page shows, asked for anew when it is opened or told to.
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { call, problemOf } from "../api.js";
+import { problemOf } from "../api.js";
+import { read } from "../patience.js";
 
 /** @typedef {import("../api.js").Problem} Problem */
 
@@ -23,7 +24,7 @@ export function useAsked(path) {
     const turn = ++latest.current;
     setBusy(true);
     try {
-      const data = await call("GET", other);
+      const data = await read(other);
       if (turn !== latest.current) return;
       setHeld({ path, data });
       setProblem(null);

@@ -6,7 +6,7 @@ import { AddProject, Projects } from "../board/projects.js";
 import { List, showRow } from "../board/list.js";
 import { arranged, sifted, tally } from "../board/sift.js";
 import { useKeys } from "../keys.js";
-import { connection, failed, go, isOver, loaded, older, projects, runs, toast, total, withQuery } from "../store.js";
+import { failed, go, isOver, loaded, older, projects, runs, toast, total, withQuery } from "../store.js";
 import { Button, classes, Confirm, count, Empty, html, Select, Spinner } from "../ui.js";
 
 /** @typedef {import("../store.js").Row} Row */
@@ -129,7 +129,7 @@ export function Board({ query }) {
   }, [current]);
 
   if (!loaded.value) {
-    return html`<div class="page"><${Spinner} label=${connection.value === "waiting" ? "The server does not answer. Trying again" : "Loading"} /></div>`;
+    return html`<div class="page"><${Spinner} label="Loading" /></div>`;
   }
   return html`<div class=${classes("board", side && "with-side", !query.project && "mixed")}>
     <h1 class="hidden">Runs</h1>

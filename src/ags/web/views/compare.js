@@ -3,6 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { call, problemOf } from "../api.js";
 import { useKeys } from "../keys.js";
+import { read } from "../patience.js";
 import { plain } from "../run/text.js";
 import { failed, go, isOver, loaded, runs, toast } from "../store.js";
 import { Age, Button, Changes, classes, Confirm, Empty, html, Menu, money, short, Spinner, State, Trouble } from "../ui.js";
@@ -20,8 +21,8 @@ function useFacts(row) {
     const stop = new AbortController();
     const options = { signal: stop.signal };
     const look = async () => {
-      const run = await call("GET", `/runs/${row.name}`, undefined, options);
-      const diff = run.result?.files ? await call("GET", `/runs/${row.name}/diff`, undefined, options) : { files: [], risks: [] };
+      const run = await read(`/runs/${row.name}`, options);
+      const diff = run.result?.files ? await read(`/runs/${row.name}/diff`, options) : { files: [], risks: [] };
       const files = diff.files.map((/** @type {any} */ { path, additions, deletions, kind }) => ({ path, additions, deletions, kind }));
       setFacts({ run, files, risks: diff.risks.length });
       setProblem(null);

@@ -1,9 +1,10 @@
 // @ts-check
 /** One run: what it does, its terminal, its requests, its files, its log, its ports. */
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { call, problemOf } from "../api.js";
+import { problemOf } from "../api.js";
 import { listed } from "../board/sift.js";
 import { useKeys } from "../keys.js";
+import { read } from "../patience.js";
 import { Activity } from "../run/activity.js";
 import { Composer, focusComposer } from "../run/composer.js";
 import { Feed } from "../run/feed.js";
@@ -55,7 +56,7 @@ export function Run({ name, tab }) {
  */
 async function loadRun(name, setRun, setProblem) {
   try {
-    setRun(await call("GET", `/runs/${encodeURIComponent(name)}`));
+    setRun(await read(`/runs/${encodeURIComponent(name)}`));
     setProblem(null);
   } catch (error) {
     setProblem(problemOf(error));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -46,6 +47,9 @@ def _mutated(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As a shell has it for what it starts in the background: all that tests start would have it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # How long an example takes says something about the machine, nothing about the code.
     hypothesis.settings.register_profile(
         "ags", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]

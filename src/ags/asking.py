@@ -78,6 +78,10 @@ def write_down(environ: Mapping[str, str], home: Path, one: Asked) -> None:
     from ags.egress import edit  # only here is there YAML to read
     from ags.egress.layers import policy_file
 
+    if "rule" not in one.fields:
+        cause = "a hook asks about this one call: no policy could answer it"
+        hint = f"`ags allow {one.id}` allows it once"
+        raise AgsError("allow this always", subject=one.id, cause=cause, hint=hint)
     of_client = clients.policy_file(environ, home, runs.load(one.run_dir).order.client)
     file = of_client or policy_file(environ, home)
     rule = edit.read_rule(str(one.fields.get("rule")))

@@ -185,7 +185,10 @@ class Stream:
 
 
 def wanted(fields: Mapping[str, Any]) -> str:
-    """What is asked for, as an address."""
+    """What is asked for: an address, or a tool's call with what the hook says to it."""
+    if "tool" in fields:
+        tool, about, reason = (_words(fields.get(name)) for name in ("tool", "about", "reason"))
+        return one_line(f"{tool}: {about} ({fields.get('by')}: {reason})")
     scheme = {"tls": "https", "http": "http"}.get(str(fields.get("scheme")), "tcp")
     method = f"{fields['method']} " if fields.get("method") else ""
     path = fields.get("path") or ""

@@ -24,8 +24,11 @@ from ags.egress.policy import Layer, Rule, merge
 from ags.egress.ports import Published
 from ags.errors import AgsError
 from ags.events import Writer
+from ags.hooks.model import ToolCall, Verdict
 from ags.runs import Held
-from ags.supervisor.asking import AskVerbs, PortVerbs, noting
+from ags.supervisor.asking import Asking
+from ags.supervisor.publishing import PortVerbs
+from ags.supervisor.requests import HeldRequests, noted
 from tests.cli.desk import Desk, is_harmless
 
 T = TypeVar("T")
@@ -45,9 +48,15 @@ class AtWork:
         self._log = Writer(held.run_dir / "events.jsonl")
         layer = Layer("user", allow=(Rule("api.example", methods=("GET",)),), ask=True)
         self._policy = merge([layer])
-        self.asks = Asks(lambda: self._policy, on_change=noting(held, self._log), tag=tag)
+        self.asking = Asking(held, self._log)
+        self.asks = Asks(
+            lambda: self._policy,
+            on_change=lambda change: self.asking.note(noted(change)),
+            tag=tag,
+        )
+        self.asking.add(HeldRequests(self.asks))
         doors = PortVerbs(lambda: ports, self.told.append)
-        verbs = AskVerbs(self.asks).verbs() | doors.verbs()
+        verbs = self.asking.verbs() | doors.verbs()
         self._control = self._do(Control.open(held.run_dir, verbs))
 
     def send(self, request: Request) -> Future[Decision]:
@@ -57,6 +66,19 @@ class AtWork:
         sent = asyncio.run_coroutine_threadsafe(self.asks.ask(request, refused), self._loop)
         until = time.monotonic() + 60
         while self._waiting() == before and not sent.done():
+            assert time.monotonic() < until
+            time.sleep(0.005)
+        return sent
+
+    def call(self, command: str) -> Future[Verdict]:
+        """A tool's call that a hook asks about; asked by the time this returns."""
+        call = ToolCall("claude", "Bash", "bash", command)
+        asking = (Verdict(False, "sure?", "pre-bash", asks=True),)
+        work = self.asking.questions.ask(call, asking, asyncio.Event())
+        before = len(self.asking.questions.pending())
+        sent = asyncio.run_coroutine_threadsafe(work, self._loop)
+        until = time.monotonic() + 60
+        while len(self.asking.questions.pending()) == before:
             assert time.monotonic() < until
             time.sleep(0.005)
         return sent
@@ -241,10 +263,48 @@ def test_answers_that_exclude_each_other_or_mean_nothing_change_nothing(desk: De
 def test_an_odd_answer_over_the_socket_is_refused(desk: Desk, fields: dict[str, object]) -> None:
     with at_work(desk) as run:
         sent = run.send(WEB)
-        verb: Verb = AskVerbs(run.asks).verbs()["answer"]
+        verb: Verb = run.asking.verbs()["answer"]
         with pytest.raises(AgsError):
             asyncio.run(_awaited(verb, fields))
         assert not sent.done()
+
+
+@pytest.mark.parametrize("verb", ["allow", "deny"])
+def test_what_a_hook_asks_is_shown_beside_requests_and_answered_for_this_once(
+    desk: Desk, verb: str
+) -> None:
+    with at_work(desk) as run:
+        held, sent = run.send(WEB), run.call("make deploy")
+        (question,) = run.asking.questions.pending()
+        shown = f"{question.id}  fix-login  Bash: make deploy (pre-bash: sure?)  waits"
+        assert shown in desk.ags("asks").out
+        assert {"a1", question.id} == {
+            each["id"] for each in json.loads(desk.ags("asks", "--json").out)
+        }
+        said = {"allow": "allowed once", "deny": "denied"}[verb]
+        told = f"{said}: fix-login: Bash: make deploy (pre-bash: sure?)\n"
+        assert desk.ags(verb, question.id).out == told
+        assert sent.result(60).allowed is (verb == "allow")
+        assert not held.done() and run.held.run.asking
+        desk.ags("deny", "a1")
+        assert not run.held.run.asking
+        outcome = {"allow": "once", "deny": "deny"}[verb]
+        expected = [("a1", "asked"), (question.id, "asked"), (question.id, outcome), ("a1", "deny")]
+        assert run.asked() == expected
+        assert "Bash: make deploy (pre-bash: sure?): " in desk.ags("logs", "fix-login").out
+
+
+def test_what_a_hook_asks_cannot_be_allowed_for_longer(desk: Desk) -> None:
+    with at_work(desk) as run:
+        sent = run.call("make deploy")
+        (question,) = run.asking.questions.pending()
+        for flags in (("--for", "1h"), ("--always",)):
+            assert "this one call" in desk.refused("allow", question.id, *flags)
+        assert not policy_file(desk).exists() and not sent.done()
+        verb = run.asking.verbs()["answer"]
+        with pytest.raises(AgsError, match="answer this"):
+            asyncio.run(_awaited(verb, {"id": question.id, "verdict": "maybe"}))
+        assert desk.ags("allow", question.id).code == 0 and sent.result(60).allowed
 
 
 async def _awaited(verb: Verb, fields: dict[str, object]) -> object:

@@ -23,6 +23,7 @@ from ags.hooks.call import Heard
 from ags.hooks.channel import Channel
 from ags.hooks.decide import Bench, Decider
 from ags.hooks.model import Ground, Verdict
+from tests.hooks.test_person import nobody
 
 GROUND = Ground("/work/space", "/home/me")
 
@@ -48,7 +49,7 @@ def play(scene: Coroutine[object, object, None]) -> None:
 @contextlib.asynccontextmanager
 async def listening(run_dir: Path, patience: float = 60.0) -> AsyncIterator[list[object]]:
     noted: list[object] = []
-    decider = Decider(Bench("run-1", GROUND, Path("/home/me")), noted.append)
+    decider = Decider(Bench("run-1", GROUND, Path("/home/me")), noted.append, nobody)
     made = await Channel.open(run_dir, decider.hear, patience=patience)
     try:
         yield noted
@@ -230,7 +231,7 @@ def test_random_bytes_do_no_harm(tmp_path: Path) -> None:
 
 def test_a_fault_of_ours_is_a_no(tmp_path: Path) -> None:
     async def whole() -> None:
-        async def broken(_: Heard) -> Verdict:
+        async def broken(_: Heard, left: asyncio.Event) -> Verdict:
             raise RuntimeError("a fault")
 
         asyncio.get_running_loop().set_exception_handler(lambda _, what: faults.append(what))
@@ -252,7 +253,7 @@ def test_the_socket_is_its_owners_alone_and_goes_with_the_channel(tmp_path: Path
             assert stat.S_ISSOCK(facts.st_mode) and stat.S_IMODE(facts.st_mode) == 0o600
         assert not left.exists()
         if os.geteuid() == 0:
-            made = await Channel.open(tmp_path, lambda _: asyncio.sleep(0), owner=12345)  # type: ignore[arg-type,return-value]
+            made = await Channel.open(tmp_path, lambda *_: asyncio.sleep(0), owner=12345)  # type: ignore[arg-type]
             assert left.stat().st_uid == 12345
             await made.close()
 

@@ -22,6 +22,7 @@ from ags.hooks.model import Ground
 from ags.identity import resolve
 from ags.model import Bind
 from tests.box import Box, run_plan
+from tests.hooks.test_person import nobody
 
 PYTHON = managed.interpreter().path
 GROUND = Ground("/work/space", "/home/me")
@@ -30,7 +31,7 @@ GROUND = Ground("/work/space", "/home/me")
 @contextlib.asynccontextmanager
 async def listening(run_dir: Path, owner: int | None = None) -> AsyncIterator[list[object]]:
     noted: list[object] = []
-    decider = Decider(Bench("run-1", GROUND, Path("/home/me")), noted.append)
+    decider = Decider(Bench("run-1", GROUND, Path("/home/me")), noted.append, nobody)
     made = await Channel.open(run_dir, decider.hear, owner=owner)
     try:
         yield noted

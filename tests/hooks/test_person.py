@@ -7,6 +7,7 @@ import json
 import os
 import textwrap
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from ags.errors import AgsError
 from ags.hooks import person
 from ags.hooks.call import Heard, read
 from ags.hooks.decide import Bench, Decider
-from ags.hooks.model import Ground, Verdict
+from ags.hooks.model import Ground, ToolCall, Verdict
 from ags.hooks.person import Hook
 
 GROUND = Ground("/work/space", "/home/me")
@@ -50,13 +51,18 @@ def ask(hook: Hook, heard: Heard | None = None, patience: float = 60) -> Verdict
     return asyncio.run(person.ask(hook, heard, "run-1", home=Path("/home/me"), patience=patience))
 
 
+async def nobody(call: ToolCall, asking: Sequence[Verdict], left: asyncio.Event) -> Verdict:
+    """For whom no hook here has a question."""
+    raise AssertionError(asking)
+
+
 def decide(folder: Path, heard: Heard, guard: bool = True) -> tuple[Verdict, list[object]]:
     noted: list[object] = []
 
     async def whole() -> Verdict:
         hooks = person.find(folder, ())
         bench = Bench("run-1", GROUND, Path("/home/me"), hooks, guard, patience=60)
-        return await Decider(bench, noted.append).hear(heard)
+        return await Decider(bench, noted.append, nobody).hear(heard, asyncio.Event())
 
     return asyncio.run(whole()), noted
 
@@ -116,6 +122,24 @@ def test_a_clear_yes_is_a_yes(folder: Path, text: str) -> None:
 def test_a_clear_no_is_a_no_in_its_own_words(folder: Path, text: str, reason: str) -> None:
     verdict = ask(script(folder, "pre-any", text))
     assert not verdict.allowed and reason in verdict.reason and verdict.by == "pre-any"
+    assert not verdict.asks
+
+
+@pytest.mark.parametrize(
+    ("answer", "asks"),
+    [
+        ({"hookSpecificOutput": {"permissionDecision": "ask"}}, True),
+        ({"decision": "allow", "hookSpecificOutput": {"permissionDecision": "ask"}}, True),
+        ({"decision": "block", "hookSpecificOutput": {"permissionDecision": "ask"}}, False),
+        ({"continue": False, "hookSpecificOutput": {"permissionDecision": "ask"}}, False),
+    ],
+    ids=str,
+)
+def test_a_question_to_the_person_is_no_yes_and_a_no_beside_it_wins(
+    folder: Path, answer: object, asks: bool
+) -> None:
+    verdict = ask(script(folder, "pre-any", f"echo '{json.dumps(answer)}'"))
+    assert not verdict.allowed and verdict.asks is asks
 
 
 @pytest.mark.parametrize(
@@ -138,7 +162,6 @@ def test_a_clear_no_is_a_no_in_its_own_words(folder: Path, text: str, reason: st
         """echo '{"decision": ["allow"]}'""",
         """echo '{"decision": "deny", "decision": "allow"}'""",
         """echo '{"continue": "yes"}'""",
-        """echo '{"hookSpecificOutput": {"permissionDecision": "ask"}}'""",
         """echo '{"hookSpecificOutput": {"updatedInput": {"command": "true"}}}'""",
         """echo '{"hookSpecificOutput": []}'""",
         """echo '{"decision": "allow"}{"decision": "allow"}'""",

@@ -33,7 +33,7 @@ def test_the_policy_that_was_read_last_holds(
     async def reloaded() -> Policy:
         site = MagicMock()
         site.held.run_dir = tmp_path
-        fence = Fencing(site, MagicMock(), {}, Wiring(), OLD, None)
+        fence = Fencing(site, MagicMock(), MagicMock(), {}, Wiring(), OLD, None)
         reload: Any = fence.verbs()["reload"]
         first, second = (asyncio.create_task(reload({})) for _ in range(2))
         for _ in range(100):  # as far as the second comes without the first

@@ -152,10 +152,10 @@ def test_parts_of_the_page_that_are_wanted_while_there_is_no_server_come_with_it
 
     place.server.end(signal.SIGKILL)
     held[0].continue_()
-    board.get_by_role("link", name="New run").first.click()
-    run.get_by_role("button", name="Open a shell in its sandbox").click()
     for page in (board, run):
         expect(connection(page)).to_have_text("reconnecting")
+    board.get_by_role("link", name="New run").first.click()
+    run.get_by_role("button", name="Open a shell in its sandbox").click()
     expect(board.get_by_label("Goal")).to_have_count(0)
     expect(run.locator(".xterm")).to_have_count(0)
 

@@ -19,7 +19,8 @@ from ags.shelf import Shelf
 @click.option("--json", "as_array", is_flag=True, help="Print one JSON array.")
 @click.pass_obj
 def command(invocation: Invocation, as_array: bool) -> None:
-    """Show which requests of runs at work were held back, and wait for your word.
+    """Show what runs at work wait for your word on: requests that the policy does not allow, and
+    tool calls that a hook of yours leaves to you.
 
     \b
       ags asks

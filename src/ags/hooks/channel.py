@@ -26,7 +26,8 @@ PATIENCE = 10.0
 """Seconds for a client to send its line, and to take the answer."""
 CHUNK = 64 * KIB
 
-Hear = Callable[[Heard], Awaitable[Verdict]]
+Hear = Callable[[Heard, asyncio.Event], Awaitable[Verdict]]
+"""The event is set when whoever asked is gone."""
 
 
 class Channel:
@@ -90,7 +91,7 @@ class Channel:
     async def _serve(self, client: socket.socket) -> None:
         with client, contextlib.suppress(OSError, TimeoutError):
             client.setblocking(False)
-            said = await self._answer(await self._line(client))
+            said = await self._answer(await self._line(client), client)
             async with asyncio.timeout(self._patience):
                 await asyncio.get_running_loop().sock_sendall(client, said)
             # With bytes of theirs unread, closing would take the answer away again.
@@ -123,24 +124,38 @@ class Channel:
             while left > 0 and (part := await loop.sock_recv(client, CHUNK)):
                 left -= len(part)
 
-    async def _answer(self, line: bytes | None) -> bytes:
+    async def _answer(self, line: bytes | None, client: socket.socket) -> bytes:
         if line is None:
             return wire.denied("no request came, or one that is too long")
         match wire.request(line):
             case Heard() as heard:
-                return await self._judged(heard)
+                return await self._judged(heard, client)
             case wire.Opening():
                 return wire.denied("opening addresses is not possible yet; show it to the person")
             case wire.Refusal(reason):
                 return wire.denied(reason)
 
-    async def _judged(self, heard: Heard) -> bytes:
+    async def _judged(self, heard: Heard, client: socket.socket) -> bytes:
+        left = asyncio.Event()
+        watching = asyncio.create_task(_watch(client, left))
         try:
-            return wire.answer(await self._hear(heard))
+            return wire.answer(await self._hear(heard, left))
         except Exception as error:
             context = {"message": "a hook's call failed", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
             return wire.denied("AGS has a fault, so it says no")
+        finally:
+            watching.cancel()
+
+
+async def _watch(client: socket.socket, left: asyncio.Event) -> None:
+    """Until it hangs up. None that waits for an answer closes only its own half."""
+    loop, room = asyncio.get_running_loop(), wire.MOST_REQUEST
+    with contextlib.suppress(OSError):
+        while room > 0 and (part := await loop.sock_recv(client, CHUNK)):
+            room -= len(part)
+    if room > 0:
+        left.set()
 
 
 def _listen(run_dir: Path, owner: int | None) -> socket.socket:

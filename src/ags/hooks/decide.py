@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from ags.frozen import frozen
 from ags.hooks import guard, person
 from ags.hooks.call import Heard
-from ags.hooks.model import ALLOWED, Ground, Verdict
+from ags.hooks.model import ALLOWED, Ground, ToolCall, Verdict
 from ags.hooks.person import Hook
 
 AT_ONCE = 8
@@ -18,6 +18,8 @@ AT_ONCE = 8
 
 Note = Callable[[Mapping[str, object]], None]
 """Takes what is to be kept of a call, as fields of an event."""
+Ask = Callable[[ToolCall, Sequence[Verdict], asyncio.Event], Awaitable[Verdict]]
+"""The person's word on a call that these verdicts leave to them, as long as somebody waits."""
 
 
 @frozen
@@ -38,16 +40,23 @@ class Bench:
 class Decider:
     """Answers calls of one run, and notes each."""
 
-    def __init__(self, bench: Bench, note: Note) -> None:
+    def __init__(self, bench: Bench, note: Note, ask: Ask) -> None:
         self._bench = bench
         self._note = note
+        self._ask = ask
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._reading = asyncio.Lock()
 
-    async def hear(self, heard: Heard) -> Verdict:
-        """What to say to the agent. After the fact, nothing can be refused any more."""
-        verdicts = [*await self._guarded(heard), *await self._asked(heard)]
+    async def hear(self, heard: Heard, left: asyncio.Event) -> Verdict:
+        """What to say to the agent. After the fact, nothing can be refused any more.
+
+        `left` is set when nobody waits for it any longer.
+        """
+        verdicts = [*await self._guarded(heard), *await self._hooked(heard)]
         refused = [verdict for verdict in verdicts if not verdict.allowed]
+        if heard.moment == "before" and refused and all(verdict.asks for verdict in refused):
+            answer = await self._ask(heard.call, refused, left)
+            refused = [] if answer.allowed else [answer]
         self._tell(heard, refused)
         if heard.moment != "before" or not refused:
             return ALLOWED
@@ -63,12 +72,12 @@ class Decider:
             await asyncio.sleep(2 * (time.monotonic() - start))
         return (verdict,)
 
-    async def _asked(self, heard: Heard) -> Sequence[Verdict]:
+    async def _hooked(self, heard: Heard) -> Sequence[Verdict]:
         names = person.named(heard)
         hooks = [hook for hook in self._bench.hooks if hook.name in names]
-        return await asyncio.gather(*(self._ask(hook, heard) for hook in hooks))
+        return await asyncio.gather(*(self._run(hook, heard) for hook in hooks))
 
-    async def _ask(self, hook: Hook, heard: Heard) -> Verdict:
+    async def _run(self, hook: Hook, heard: Heard) -> Verdict:
         bench = self._bench
         async with self._turn:
             return await person.ask(

@@ -20,7 +20,7 @@ SOCKET = PurePosixPath("/ags/inside.sock")
 FOLDER = PurePosixPath("/ags/hooks")
 FORWARD = FOLDER / "forward.py"
 PLUGIN, EXTENSION = FOLDER / "opencode.js", FOLDER / "pi.ts"
-PATIENCE = 60
+PATIENCE = 360
 """Seconds that an agent grants a hook; more than the forwarder's own, which ends in a no."""
 CLAUDE_SETTINGS = PurePosixPath("/etc/claude-code/managed-settings.json")
 CODEX_REQUIREMENTS = PurePosixPath("/etc/codex/requirements.toml")

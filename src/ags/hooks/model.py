@@ -48,6 +48,8 @@ class Verdict:
     reason: str = ""
     by: str = ""
     """Who says so: `guard`, or the name of a hook."""
+    asks: bool = False
+    """A no only until the person was asked."""
 
 
 ALLOWED = Verdict(True)

@@ -1,7 +1,7 @@
 """The person's own hooks: executables in their settings, run outside, with JSON to read.
 
 They follow Claude Code's convention, so that a hook written for that works here for every agent.
-Whatever is not a clear yes is a no.
+Whatever is neither a clear yes nor a question to the person is a no.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_REASON = 2000
 MOST_LINKS = 40
 
 _EVENTS: dict[Moment, str] = {"before": "PreToolUse", "after": "PostToolUse", "stop": "Stop"}
-_YES = ("allow", "approve")
+_YES, _ASK = ("allow", "approve"), "ask"
 _TOOLS = {"bash": "Bash", "write": "Write", "read": "Read"}
 
 
@@ -179,27 +179,25 @@ async def ask(
     except (Unfit, AgsError, OSError, ValueError) as error:
         cause = error.cause.partition("\n")[0] if isinstance(error, AgsError) else str(error)
         return Verdict(False, f"the hook {hook.name} could not answer: {cause}", hook.name)
-    reason = answered(result, hook.name)
-    return Verdict(not reason, reason, hook.name)
+    return answered(result, hook.name)
 
 
 def _environment(hook: Hook, run: str, home: Path) -> Mapping[str, str]:
     return {**proc.MINIMAL_ENVIRONMENT, "HOME": str(home), "AGS_RUN": run, "AGS_HOOK": hook.name}
 
 
-def answered(result: proc.Result, name: str) -> str:
-    """Why not; empty for a yes."""
+def answered(result: proc.Result, name: str) -> Verdict:
     if result.code == 2:
-        return _shown(result.stderr.decode(errors="replace")) or f"the hook {name} says no"
+        said = _shown(result.stderr.decode(errors="replace"))
+        return Verdict(False, said or f"the hook {name} says no", name)
     if result.code != 0:
-        return f"the hook {name} failed with exit code {result.code}"
+        return Verdict(False, f"the hook {name} failed with exit code {result.code}", name)
     if not result.stdout.strip():
-        return ""
+        return Verdict(True, by=name)
     try:
-        answer = json.loads(result.stdout.decode(), object_pairs_hook=_single)
-        return _refusal(answer, name)
+        return _said(json.loads(result.stdout.decode(), object_pairs_hook=_single), name)
     except (ValueError, RecursionError):
-        return f"the hook {name} gave no answer that can be understood"
+        return Verdict(False, f"the hook {name} gave no answer that can be understood", name)
 
 
 def _single(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -209,8 +207,8 @@ def _single(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return dict(pairs)
 
 
-def _refusal(answer: object, name: str) -> str:
-    """Raises ValueError for what has no meaning here."""
+def _said(answer: object, name: str) -> Verdict:
+    """The hardest of what it says. Raises ValueError for what has no meaning here."""
     if not isinstance(answer, dict):
         raise ValueError("no object")
     specific = answer.get("hookSpecificOutput", {})
@@ -223,11 +221,13 @@ def _refusal(answer: object, name: str) -> str:
         else None,
         (False, answer.get("stopReason")) if answer.get("continue", True) is not True else None,
     ]
-    for decision, reason in filter(None, decisions):
-        if decision not in _YES:
-            said = _shown(reason) if isinstance(reason, str) else ""
-            return said or f"the hook {name} says no"
-    return ""
+    against = [each for each in filter(None, decisions) if each[0] not in _YES]
+    for decision, reason in sorted(against, key=lambda each: each[0] == _ASK):
+        said = _shown(reason) if isinstance(reason, str) else ""
+        asks = decision == _ASK
+        usual = f"the hook {name} {'asks' if asks else 'says no'}"
+        return Verdict(False, said or usual, name, asks)
+    return Verdict(True, by=name)
 
 
 def _shown(text: str) -> str:

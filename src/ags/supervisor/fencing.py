@@ -32,8 +32,10 @@ from ags.logins.state import Wired
 from ags.network import Network, extra_roots
 from ags.prepare import Request
 from ags.runs import Held
-from ags.supervisor.asking import AskVerbs, PortVerbs, noting
+from ags.supervisor.asking import Asking
 from ags.supervisor.granting import Granting
+from ags.supervisor.publishing import PortVerbs
+from ags.supervisor.requests import HeldRequests, noted
 from ags.supervisor.site import Site
 from ags.workspace.root import find_root
 
@@ -92,6 +94,7 @@ class Fencing:
         self,
         site: Site,
         log: Writer,
+        asking: Asking,
         environ: Mapping[str, str],
         wiring: Wiring,
         whole: Whole,
@@ -108,7 +111,10 @@ class Fencing:
         self._learning: asyncio.Task[None] | None = None
         self._reading = asyncio.Lock()
         self._audit = Audit(site.held, log)
-        self._asks = Asks(lambda: self.network.fence.policy, on_change=noting(site.held, log))
+        self._asks = Asks(
+            lambda: self.network.fence.policy, on_change=lambda change: asking.note(noted(change))
+        )
+        asking.add(HeldRequests(self._asks))
         self._tell = site.tell
         self.network = Network(
             site.run.id,
@@ -124,7 +130,9 @@ class Fencing:
         self._granting = Granting(self.network, site.tell)
 
     @classmethod
-    async def of(cls, site: Site, agent: Agent, log: Writer, environ: Mapping[str, str]) -> Fencing:
+    async def of(
+        cls, site: Site, agent: Agent, log: Writer, asking: Asking, environ: Mapping[str, str]
+    ) -> Fencing:
         at_hand = tuple(each.name for each in members(agent) if each is not agent)
         wiring = await _wired(site, site.preparer.settings, environ, at_hand)
         logins = _logins(site, at_hand or (agent.name,), environ, wiring)
@@ -140,7 +148,7 @@ class Fencing:
             secrets.store(site.ags_home / FOLDER, environ),
         )
         proxy = await company.configured(network, kept, environ)
-        made = cls(site, log, environ, wiring, whole, proxy)
+        made = cls(site, log, asking, environ, wiring, whole, proxy)
         made.logins, made._at_hand, made._others = logins, at_hand, others
         if at_hand:
             site.tell(_told(at_hand, others))
@@ -187,9 +195,8 @@ class Fencing:
 
     def verbs(self) -> dict[str, Verb]:
         ports = PortVerbs(lambda: self.network.ports, self._tell)
-        asks = AskVerbs(self._asks)
         own: dict[str, Verb] = {"reload": self._reload}
-        return {**asks.verbs(), **ports.verbs(), **self._granting.verbs(), **own}
+        return {**ports.verbs(), **self._granting.verbs(), **own}
 
     async def _reload(self, request: Mapping[str, object]) -> dict[str, object]:
         """Policy and secrets, all at once; one that cannot be read leaves all as it was."""

@@ -23,7 +23,7 @@ from ags.errors import AgsError
 from ags.events import Writer
 from ags.hooks import managed, person
 from ags.hooks.channel import Channel
-from ags.hooks.decide import Bench, Decider
+from ags.hooks.decide import Ask, Bench, Decider
 from ags.hooks.model import Ground
 from ags.logins.state import Wired
 from ags.model import (
@@ -63,9 +63,11 @@ class Outfit:
         keys: Mapping[str, str],
         logins: Mapping[str, Wired],
         log: Writer,
+        ask: Ask,
     ) -> None:
+        """`ask` is for what hooks leave to the person."""
         self._site, self._agent, self._request = site, agent, request
-        self._logins, self._log = logins, log
+        self._logins, self._log, self._ask = logins, log, ask
         self._who: Identity = identity.resolve(os.stat(request.cwd), site.home)
         self._inner_home = plan.home_of(self._who)
         run, supplied = site.run, self._repository_settings()
@@ -196,7 +198,7 @@ class Outfit:
             guard=not order.yolo,
             writable=tuple(writable),
         )
-        return Decider(bench, self._note)
+        return Decider(bench, self._note, self._ask)
 
     def _note(self, fields: Mapping[str, object]) -> None:
         self._log.write("hook", **fields)

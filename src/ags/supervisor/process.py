@@ -25,6 +25,7 @@ from ags.events import Writer
 from ags.model import Ending, not_held
 from ags.prepare import Prepared, Request
 from ags.runs import Held, Result, Run, State
+from ags.supervisor.asking import Asking
 from ags.supervisor.covers import Covers
 from ags.supervisor.crew import crew
 from ags.supervisor.ground import Ground, ground
@@ -56,6 +57,7 @@ class Supervisor:
         self._environ = environ
         self._home = Path(environ["HOME"])
         self._log = Writer(held.run_dir / "events.jsonl")
+        self._asking = Asking(held, self._log)
         self._sandbox: Sandbox | None = None
         self._stopped_by: str | None = None
         self._work: asyncio.Task[None] | None = None
@@ -101,6 +103,7 @@ class Supervisor:
             "stop": self._asked_to_stop,
             "attach": self._attach,
             "enter": self._enter,
+            **self._asking.verbs(),
             **(fencing.verbs() if fencing else {}),
         }
         control = await Control.open(self._held.run_dir, verbs)
@@ -131,7 +134,7 @@ class Supervisor:
             return None
         from ags.supervisor.fencing import Fencing
 
-        made = await Fencing.of(place, program, self._log, self._environ)
+        made = await Fencing.of(place, program, self._log, self._asking, self._environ)
         self._closing.callback(made.close)
         self._network = made.network
         return made
@@ -147,7 +150,8 @@ class Supervisor:
         from ags.supervisor.outfit import Outfit
 
         keys, logins = (fencing.keys, fencing.logins) if fencing else ({}, {})
-        outfit = Outfit(place, program, request, keys, logins, self._log)
+        ask = self._asking.questions.ask
+        outfit = Outfit(place, program, request, keys, logins, self._log, ask)
         await outfit.open()
         try:
             yield outfit.given(), outfit.covers

@@ -5,7 +5,7 @@ import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { askAhead, forgetAhead, problemOf, token } from "./api.js";
 import { Bar, Keys, Toasts } from "./frame.js";
-import { patiently } from "./patience.js";
+import { part } from "./patience.js";
 import { beginning, wanted } from "./review/address.js";
 import { asks, failed, follow, prefs, route } from "./store.js";
 import { Empty, html, Spinner, Trouble } from "./ui.js";
@@ -27,7 +27,7 @@ const TITLES = /** @type {Record<string, string>} */ ({ new: "New run", compare:
 
 /** A view's module exports it under its own name, such as `Board`. @param {string} name */
 async function load(name) {
-  const module = await patiently(VIEWS[name]);
+  const module = await part(VIEWS[name]);
   ready[name] = module.default || module[name[0].toUpperCase() + name.slice(1)];
   arrived.value++;
 }
@@ -64,7 +64,7 @@ function View() {
 function Asking() {
   const [Asks, setAsks] = useState(/** @type {any} */ (null));
   useEffect(() => {
-    patiently(() => import("./asks.js")).then((module) => setAsks(() => module.Asks), failed);
+    part(() => import("./asks.js")).then((module) => setAsks(() => module.Asks), failed);
   }, []);
   return Asks && html`<${Asks} />`;
 }

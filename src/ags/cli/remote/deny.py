@@ -11,4 +11,4 @@ from ags.cli.remote.verb import There, like
 def command(there: There, id_: str, run: str | None) -> None:
     one = the_one(there.client, id_, run)
     there.client.answer(one.run, one.id, "deny")
-    print(f"denied for the rest of the run: {one}")
+    print(local.told(one))

@@ -12,7 +12,8 @@ import _socket
 import sys
 
 MOST = 1000 * 1000
-PATIENCE = 50.0
+PATIENCE = 345.0
+"""Seconds: a hook may leave it to the person, who has five minutes."""
 ASKS = ("PreToolUse", "BeforeTool")
 """Where a no counts. After the fact it does not, and a no to stopping would be an endless run."""
 ALLOW = b'{"decision":"allow"}\n'

@@ -2,7 +2,7 @@
 import { createConnection } from "node:net"
 
 const SOCKET = "@SOCKET@"
-const PATIENCE = 50000
+const PATIENCE = 345000
 
 function ask(hook, payload) {
   return new Promise((resolve) => {

@@ -2,7 +2,7 @@
 /** The run's terminal, or a shell in its sandbox. What the program prints goes to xterm.js only. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { socket } from "../api.js";
-import { patiently } from "../patience.js";
+import { part } from "../patience.js";
 import { failed, isOver } from "../store.js";
 import { Button, Empty, html, Kbd } from "../ui.js";
 import { address } from "./actions.js";
@@ -62,7 +62,7 @@ function Screen({ run, shell, close, again }) {
  * @param {(said: {text: string, over: boolean}) => void} say
  */
 async function show(place, run, shell, stop, say) {
-  const [{ Terminal }, { FitAddon }] = await patiently(fetched, stop);
+  const [{ Terminal }, { FitAddon }] = await part(fetched, stop);
   if (stop.aborted) return;
   const term = new Terminal({
     fontFamily: getComputedStyle(place).getPropertyValue("--mono"),

@@ -48,7 +48,7 @@ def _mutated(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # As a shell has it for what it starts in the background: all that tests start would have it.
+        # As shells have it for what they start aside; so would have it all that tests start.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # How long an example takes says something about the machine, nothing about the code.
     hypothesis.settings.register_profile(

@@ -73,7 +73,7 @@ async def answered(
     )
 
 
-def write_down(environ: Mapping[str, str], home: Path, one: Asked) -> None:
+async def write_down(environ: Mapping[str, str], home: Path, one: Asked) -> None:
     """Into the policy, for `always`. First: what cannot be written down is not allowed either."""
     from ags.egress import edit  # only here is there YAML to read
     from ags.egress.layers import policy_file
@@ -85,7 +85,7 @@ def write_down(environ: Mapping[str, str], home: Path, one: Asked) -> None:
     of_client = clients.policy_file(environ, home, runs.load(one.run_dir).order.client)
     file = of_client or policy_file(environ, home)
     rule = edit.read_rule(str(one.fields.get("rule")))
-    edit.rewrite(file, lambda text: edit.with_entries(text, file, home, (rule,)))
+    await edit.rewrite(file, lambda text: edit.with_entries(text, file, home, (rule,)))
 
 
 async def granted(run_dir: Path, rule: str, seconds: float) -> dict[str, object]:

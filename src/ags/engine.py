@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from ags import places, proc, runs
 from ags.agents import agent
@@ -33,6 +35,7 @@ from ags.supervisor.site import site
 from ags.workspace import git, inplace, private, separate, spare, temporary
 from ags.workspace.git import Repository
 
+T = TypeVar("T")
 PATIENCE = 60.0
 """Seconds for a run to end in order, before the person is told that it takes long."""
 UNPIN_TURNS = 8
@@ -45,6 +48,8 @@ LAST_WORD = 10.0
 its supervisor has the lock."""
 ASKED = 0.1
 """Seconds: whoever only asks whether a run is tended has its lock for a moment."""
+CHANGING = 10.0
+"""Seconds to wait for another ags that is just making or removing a run."""
 FIRST_LOOK, LONGEST_LOOK = 0.02, 0.2
 MOST_GOAL = 120 * KIB
 
@@ -122,7 +127,7 @@ class Engine(Shelf):
             project = await self._project(wish.folder)
             made = await self._based(made, wish, project)
         places.make_state_folder(self.ags_home)
-        with runs.create(self.ags_home, made) as held:
+        with await _in_turn(partial(runs.create, self.ags_home, made)) as held:
             if project is not None and made.base is not None:
                 # At once, lest a garbage collection be quicker.
                 await private.pin(project, made.id, made.base)
@@ -332,12 +337,12 @@ class Engine(Shelf):
             demo = held.run.project
             if demo.parent == self.ags_home / "demo":  # a project that we made
                 await proc.aside(partial(separate.remove, demo.parent, demo.name))
-            runs.remove(self.ags_home, held)
+            await _in_turn(partial(runs.remove, self.ags_home, held))
             return held.run
 
     async def _discard(self, run_dir: Path) -> None:
         """By its id, which names the folder of its git directory; a workspace it has stays."""
-        runs.discard(self.ags_home, run_dir)
+        await _in_turn(partial(runs.discard, self.ags_home, run_dir))
         if (self.ags_home / "git" / run_dir.name).exists():
             gone = partial(separate.remove, self.ags_home / "git", run_dir.name)
             await proc.aside(gone)
@@ -437,6 +442,18 @@ class Engine(Shelf):
         if made := [each for each in self._made_for(run) if (each[0] / each[1]).exists()]:
             await proc.aside(partial(separate.remove_all, made))
         held.save(replace(run, workspace=None if run.mode == "separate" else run.workspace))
+
+
+async def _in_turn(change: Callable[[float], T]) -> T:
+    """A change to the list of runs; others are served while another ags is at one."""
+    until = time.monotonic() + CHANGING
+    while True:
+        try:
+            return change(0)
+        except runs.Busy:
+            if time.monotonic() >= until:
+                raise
+        await asyncio.sleep(FIRST_LOOK)
 
 
 def _check_goal(goal: str) -> None:

@@ -45,7 +45,7 @@ def test_the_second_waits_for_the_first(tmp_path: Path) -> None:
             waiting = asyncio.create_task(second())
             while not order:
                 await asyncio.sleep(0)
-            await asyncio.sleep(4 * module.PAUSE)
+            await asyncio.sleep(0.1)
             order.append("first")
         await waiting
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import os
 import stat
+from collections.abc import Sequence
+from functools import partial
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
@@ -167,11 +171,16 @@ def test_a_change_that_would_not_be_read_as_it_was_meant_is_not_made() -> None:
     assert removed("domains:\n  - a.example\n", "a.example") == "domains: []\n"
 
 
+def rewritten(file: Path, entries: Sequence[edit.Entry]) -> tuple[str, str]:
+    change = partial(edit.with_entries, file=file, home=HOME, entries=entries)
+    return asyncio.run(edit.rewrite(file, change))
+
+
 def test_a_file_with_a_mistake_is_not_touched(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text("domain: [a.example]\n")
     with pytest.raises(ConfigError, match="policy.yaml:1"):
-        edit.rewrite(file, lambda text: edit.with_entries(text, file, HOME, ["pip"]))
+        rewritten(file, ["pip"])
     assert file.read_text() == "domain: [a.example]\n"
     assert os.listdir(tmp_path) == ["policy.yaml"]
 
@@ -182,10 +191,10 @@ def test_the_file_is_made_private_and_a_link_to_it_stays(tmp_path: Path) -> None
     real.write_text("ask: true\n")
     link.parent.mkdir()
     link.symlink_to(real)
-    edit.rewrite(link, lambda text: edit.with_entries(text, link, HOME, ["pip"]))
+    rewritten(link, ["pip"])
     assert link.is_symlink() and real.read_text() == "ask: true\nservices:\n  - pip\n"
     fresh = tmp_path / "new" / "policy.yaml"
-    edit.rewrite(fresh, lambda text: edit.with_entries(text, fresh, HOME, ["pip"]))
+    rewritten(fresh, ["pip"])
     assert stat.S_IMODE(fresh.stat().st_mode) == 0o600
 
 
@@ -193,12 +202,34 @@ def test_two_who_add_at_once_both_have_their_line(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
 
     def add(number: int) -> None:
-        rule = Rule(f"h{number}.example")
-        edit.rewrite(file, lambda text: edit.with_entries(text, file, HOME, [rule]))
+        rewritten(file, [Rule(f"h{number}.example")])
 
     with ThreadPool(8) as pool:
         pool.map(add, range(24))
     assert len(parse(file.read_text(), file, "user", HOME).allow) == 24
+
+
+def test_who_has_the_folder_for_long_stops_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "policy.yaml"
+    descriptor = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+
+    async def scene() -> None:
+        waiting = asyncio.create_task(edit.rewrite(file, lambda _: "ask: true\n"))
+        for _ in range(5):
+            await asyncio.sleep(0.02)
+        assert not waiting.done() and not file.exists()
+        os.close(descriptor)
+        assert await waiting == ("", "ask: true\n") == ("", file.read_text())
+
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with monkeypatch.context() as hasty:
+        hasty.setattr(edit, "PATIENCE", 0.0)
+        with pytest.raises(AgsError, match="another ags has been changing it") as caught:
+            rewritten(file, ["pip"])
+        assert "let that one go on" in caught.value.hint
+    asyncio.run(scene())
 
 
 RULES = st.builds(

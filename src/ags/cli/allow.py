@@ -51,7 +51,7 @@ def command(
     with telling(shelf.notes):
         one = asyncio.run(the_one(shelf, id_, run))
         if always:
-            write_down(invocation.environ, invocation.home, one)
+            asyncio.run(write_down(invocation.environ, invocation.home, one))
             shelf.notes.append(ELSEWHERE)
         asyncio.run(answered(one, verdict, seconds, uses))
         print(told(one, verdict, seconds))

@@ -167,8 +167,8 @@ def add(invocation: Invocation, names: tuple[str, ...], client: str | None) -> N
     entries = [edit.entry(name) for name in names]
     whose = options.client(client)
     file = policy_file(invocation, whose)
-    before, after = edit.rewrite(
-        file, lambda text: edit.with_entries(text, file, invocation.home, entries)
+    before, after = asyncio.run(
+        edit.rewrite(file, lambda text: edit.with_entries(text, file, invocation.home, entries))
     )
     _told_change(invocation, file, before, after, "it allows them already")
     policy = effective(invocation, client=whose)
@@ -202,8 +202,8 @@ def remove(invocation: Invocation, names: tuple[str, ...], client: str | None) -
     """
     entries = [edit.entry(name) for name in names]
     file = policy_file(invocation, options.client(client))
-    before, after = edit.rewrite(
-        file, lambda text: edit.without(text, file, invocation.home, entries)
+    before, after = asyncio.run(
+        edit.rewrite(file, lambda text: edit.without(text, file, invocation.home, entries))
     )
     _told_change(invocation, file, before, after, "nothing to remove")
 
@@ -389,7 +389,8 @@ def learn(invocation: Invocation, name: str, yes: bool) -> None:
     _print_diff(file, before, change(before), paint_for(sys.stdout, invocation.environ))
     asked = sys.stdin.isatty() and sys.stdout.isatty()
     if yes or (asked and agreed("write it?")):
-        _told_change(invocation, file, *edit.rewrite(file, change), "it allows them already")
+        before, after = asyncio.run(edit.rewrite(file, change))
+        _told_change(invocation, file, before, after, "it allows them already")
     else:
         tell("nothing was written; `--yes` writes it")
 

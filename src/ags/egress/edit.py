@@ -8,10 +8,9 @@ mean what the old one meant, but for the change.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,12 +24,16 @@ from ags.egress.rules import parse_domain, rules_in
 from ags.egress.services import service_names
 from ags.errors import AgsError
 from ags.frozen import frozen
+from ags.runs.lock import flock_in_turn
 
 Entry = Rule | str
 """What a line allows: a domain's rule, or a service by its name."""
 
 _PLAIN = re.compile(r"[a-z_][a-z0-9_-]*(?:\.[a-z0-9_-]+)+", re.ASCII)
 _BY_HAND = "change the file by hand; `ags policy show` reads it"
+
+PATIENCE = 10.0
+"""Seconds to wait for another who is changing a policy of that folder."""
 
 Span = tuple[int, int]
 
@@ -115,15 +118,19 @@ def without(text: str, file: Path, home: Path, entries: Sequence[Entry]) -> str:
     return text
 
 
-def rewrite(file: Path, change: Callable[[str], str]) -> tuple[str, str]:
+async def rewrite(file: Path, change: Callable[[str], str]) -> tuple[str, str]:
     """Put what `change` makes of the file in its place, whole or not at all; before and after."""
-    with _locked(file.parent):
+    async with _locked(file.parent):
         before = current(file)
         after = change(before)
         if after != before:
-            # Of a link, it is the file that changes.
-            records.replace_file(Path(os.path.realpath(file)), after.encode())
+            _replace(file, after)
     return before, after
+
+
+def _replace(file: Path, text: str) -> None:
+    """Of a link, it is the file that changes."""
+    records.replace_file(Path(os.path.realpath(file)), text.encode())
 
 
 def current(file: Path) -> str:
@@ -131,8 +138,8 @@ def current(file: Path) -> str:
     return text_of(file) if os.path.lexists(file) else ""
 
 
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+@contextlib.asynccontextmanager
+async def _locked(folder: Path) -> AsyncIterator[None]:
     """Two that add at once must not lose each other's line."""
     try:
         records.private_folder(folder)
@@ -140,7 +147,10 @@ def _locked(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise records.write_error("change the policy", folder, error) from error
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if not await flock_in_turn(descriptor, PATIENCE):
+            cause = f"another ags has been changing it for {PATIENCE:g} s"
+            hint = "let that one go on, or end it; then try again"
+            raise AgsError("change the policy", subject=folder, cause=cause, hint=hint)
         yield
     finally:
         os.close(descriptor)

@@ -31,12 +31,12 @@ from ags.runs.record import (
     now,
     seconds,
 )
-from ags.runs.registry import check_free, create, discard, relink, remove, sweep, tidy
+from ags.runs.registry import Busy, check_free, create, discard, relink, remove, sweep, tidy
 
 __all__ = [
-    "FINAL", "NEXT", "Applied", "Clock", "Damaged", "Held", "Mode", "Moment", "Mount", "Move",
-    "Order", "Pushed", "Result", "Run", "State", "Supervisor", "Turn", "check_free", "checked_name",
-    "create", "directory", "discard", "duration", "find", "hold", "ids", "is_alive", "load",
-    "load_all", "load_with_facts", "moved", "names", "new_id", "now", "relink", "remove", "seconds",
-    "sweep", "tidy",
+    "FINAL", "NEXT", "Applied", "Busy", "Clock", "Damaged", "Held", "Mode", "Moment", "Mount",
+    "Move", "Order", "Pushed", "Result", "Run", "State", "Supervisor", "Turn", "check_free",
+    "checked_name", "create", "directory", "discard", "duration", "find", "hold", "ids", "is_alive",
+    "load", "load_all", "load_with_facts", "moved", "names", "new_id", "now", "relink", "remove",
+    "seconds", "sweep", "tidy",
 ]  # fmt: skip

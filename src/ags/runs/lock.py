@@ -154,3 +154,15 @@ def flock(descriptor: int, patience: float) -> bool:
             if time.monotonic() >= deadline:
                 return False
             time.sleep(0.002)
+
+
+async def flock_in_turn(descriptor: int, patience: float) -> bool:
+    """The same for who has others to serve meanwhile."""
+    import asyncio  # not for those who only look
+
+    deadline = time.monotonic() + patience
+    while not flock(descriptor, 0):
+        if time.monotonic() >= deadline:
+            return False
+        await asyncio.sleep(0.02)
+    return True

@@ -20,10 +20,10 @@ PATIENCE = 10.0
 """Seconds to wait for another ags that is just making, removing or sweeping a run."""
 
 
-def create(home: Path, run: Run) -> Held:
+def create(home: Path, run: Run, patience: float | None = None) -> Held:
     """Make the run's directory and take its name, both or neither. The lock is held from birth."""
     final, unborn = directory(home, run.id), home / "runs" / f".new-{run.id}"
-    with _registry(home):
+    with _registry(home, patience):
         try:
             check_free(home, run.name)
             # One that leads nowhere was left by a start that was killed.
@@ -48,9 +48,9 @@ def create(home: Path, run: Run) -> Held:
     return keep(final, descriptor)
 
 
-def remove(home: Path, held: Held) -> None:
+def remove(home: Path, held: Held, patience: float | None = None) -> None:
     """Take away the record and free the name; what it holds must be kept elsewhere by now."""
-    with _registry(home):
+    with _registry(home, patience):
         gone = home / "runs" / f".old-{held.run.id}"
         try:
             os.rename(held.run_dir, gone)
@@ -62,14 +62,14 @@ def remove(home: Path, held: Held) -> None:
     held.close()
 
 
-def discard(home: Path, run_dir: Path) -> None:
+def discard(home: Path, run_dir: Path, patience: float | None = None) -> None:
     """Take away a run whose record cannot be read, and all names that lead to it."""
     descriptor = open_lock(run_dir)
     try:
         if not flock(descriptor, 0):
             cause = "somebody is at work on it"
             raise AgsError("remove the run", subject=run_dir.name, cause=cause)
-        with _registry(home):
+        with _registry(home, patience):
             gone = home / "runs" / f".old-{run_dir.name}"
             os.rename(run_dir, gone)
             _tidy(home)
@@ -92,7 +92,7 @@ def sweep(home: Path, among: Iterable[str] | None = None, clock: Clock = now) ->
 def tidy(home: Path) -> None:
     """Clear away what a killed start or removal left half done, unless somebody is just at it."""
     if (home / "runs").is_dir():
-        with contextlib.suppress(Busy), _registry(home, patience=0):
+        with contextlib.suppress(Busy), _registry(home, 0):
             _tidy(home)
 
 
@@ -139,8 +139,9 @@ def _registry(home: Path, patience: float | None = None) -> Iterator[None]:
     try:
         patience = PATIENCE if patience is None else patience
         if not flock(descriptor, patience):
-            cause = f"another ags has been changing it for {patience:g} s"
-            raise Busy("change the list of runs", subject=home, cause=cause)
+            cause = "another ags has been changing it all the while"
+            hint = "let that one go on, or end it; then try again"
+            raise Busy("change the list of runs", subject=home, cause=cause, hint=hint)
         yield
     finally:
         os.close(descriptor)

@@ -77,17 +77,19 @@ def _asked(policy: Policy, line: Record) -> Record:
     return {**line, "reason": reason, "method": None, "path": None}
 
 
-def added(
+async def added(
     state: State, client: str, rules: tuple[Rule, ...], seen: str | None
 ) -> tuple[dict[str, Any], bool]:
     """The policy's file with these, and whether that is a change."""
     file = settings.policy_file(state, client)
-    return settings.change(
+    return await settings.change(
         state, client, lambda text: edit.with_entries(text, file, state.home, rules), seen
     )
 
 
-def withdrawn(state: State, client: str, spelled: str, seen: str) -> tuple[dict[str, Any], bool]:
+async def withdrawn(
+    state: State, client: str, spelled: str, seen: str
+) -> tuple[dict[str, Any], bool]:
     """Without this very rule. One that stands among others for the same port is left alone."""
     rule = _read(spelled)
     file = settings.policy_file(state, client)
@@ -99,7 +101,7 @@ def withdrawn(state: State, client: str, spelled: str, seen: str) -> tuple[dict[
             raise AgsError("take the rule back", subject=spelled, cause=cause, hint=BY_HAND)
         return edit.without(text, file, state.home, (rule,))
 
-    return settings.change(state, client, without, seen)
+    return await settings.change(state, client, without, seen)
 
 
 def _read(spelled: str) -> Rule:

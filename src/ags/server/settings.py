@@ -97,25 +97,25 @@ def checked(state: State, client: str, text: str) -> Layer | Mistake:
         return Mistake(error.line, error.cause, error.hint)
 
 
-def save(state: State, client: str, text: str, seen: str) -> tuple[dict[str, Any], bool]:
+async def save(state: State, client: str, text: str, seen: str) -> tuple[dict[str, Any], bool]:
     """In place of what was seen, or not at all; and whether that is a change."""
-    return change(state, client, lambda _: text, seen)
+    return await change(state, client, lambda _: text, seen)
 
 
-def change(
+async def change(
     state: State, client: str, made: Callable[[str], str], seen: str | None
 ) -> tuple[dict[str, Any], bool]:
     """What is made of the text, if that is still the one that was seen; None: whichever it is."""
     file = policy_file(state, client)
 
-    def checked(before: str) -> str:
+    def unless_stale(before: str) -> str:
         if seen is not None and revision(before) != seen:
             cause = "the file has changed since it was read"
             hint = "look at it as it is now, and change that"
             raise Stale("save the policy", subject=file, cause=cause, hint=hint)
         return made(before)
 
-    before, after = edit.rewrite(file, checked)
+    before, after = await edit.rewrite(file, unless_stale)
     return _shown(file, client, after), before != after
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from ags.errors import AgsError
-from ags.runs.lock import flock
+from ags.runs.lock import flock_in_turn
 from ags.workspace.git import Repository
 from ags.workspace.tree import closing
 
 PATIENCE = 60.0
 """Seconds; a merge of a large project takes some."""
-PAUSE = 0.05
 
 
 @asynccontextmanager
@@ -23,13 +20,10 @@ async def alone(project: Repository) -> AsyncIterator[None]:
     """While it holds, no other apply or undo is half done there, which would look like changes of
     the person's. The lock is on the git directory itself, and goes with whoever has it."""
     with closing(_opened(project)) as descriptor:
-        until = time.monotonic() + PATIENCE
-        while not _is_taken(descriptor):
-            if time.monotonic() > until:
-                cause = "another apply or undo is under way there"
-                hint = "wait for its end, then try again"
-                raise AgsError("change the project", subject=project.common, cause=cause, hint=hint)
-            await asyncio.sleep(PAUSE)
+        if not await _is_taken(descriptor):
+            cause = "another apply or undo is under way there"
+            hint = "wait for its end, then try again"
+            raise AgsError("change the project", subject=project.common, cause=cause, hint=hint)
         yield
 
 
@@ -41,8 +35,8 @@ def _opened(project: Repository) -> int:
         raise AgsError("change the project", subject=project.common, cause=cause) from error
 
 
-def _is_taken(descriptor: int) -> bool:
+async def _is_taken(descriptor: int) -> bool:
     try:
-        return flock(descriptor, patience=0)
+        return await flock_in_turn(descriptor, PATIENCE)
     except OSError:
         return True  # a file system without such locks: as well as can be

@@ -66,7 +66,7 @@ async def answer_ask(
         raise Missing("answer this", subject=ascii(ask)[:60], cause=cause)
     one = await asking.the_one(engine, ask, name)
     if asked.verdict == "always":
-        asking.write_down(ags.environ, ags.home, one)
+        await asking.write_down(ags.environ, ags.home, one)
     await asking.answered(one, asked.verdict, asked.seconds or 0.0, asked.uses)
     return _told(one)
 
@@ -90,7 +90,7 @@ async def allow_refused(
         hint = f"allow it for a time, or write it into {one_line(str(found.order.policy))}"
         raise AgsError("allow this for good", subject=found.name, cause=cause, hint=hint)
     rules = (rule,) if rule and is_for_good else ()
-    shown, added = allowing.added(ags, client, rules, asked.revision)
+    shown, added = await allowing.added(ags, client, rules, asked.revision)
     until = await _granted(ags, found, rule, asked.seconds) if rule and asked.seconds else None
     # Even if nothing was added: what the policy allows by now, this run may not know yet.
     moved = await brought(ags, client, changed=until is None)

@@ -48,7 +48,7 @@ async def save_policy(
     found = settings.checked(ags, name, asked.text)
     if isinstance(found, Mistake):
         return _unfit(found)
-    shown, changed = settings.save(ags, name, asked.text, asked.revision)
+    shown, changed = await settings.save(ags, name, asked.text, asked.revision)
     return schema.clean({**shown, **await brought(ags, name, changed=changed)})
 
 
@@ -76,7 +76,7 @@ async def withdraw_rule(
     ags: Server, asked: shapes.Withdraw, client: shapes.Whose = clients.OWN
 ) -> dict[str, Any]:
     name = clients.checked_name(client)
-    shown, changed = allowing.withdrawn(ags, name, asked.rule, asked.revision)
+    shown, changed = await allowing.withdrawn(ags, name, asked.rule, asked.revision)
     made: dict[str, Any] = schema.clean({**shown, **await brought(ags, name, changed=changed)})
     return made
 

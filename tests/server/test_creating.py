@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,23 @@ def record_of(shop: Shop, name: str) -> Path:
         if name in json.loads(path.read_text())["names"]:
             return path
     raise AssertionError(name)
+
+
+def test_a_key_is_forgotten_after_its_time_and_not_by_a_clock_that_was_set_back(
+    tmp_path: Path,
+) -> None:
+    def known(since: float) -> bool:
+        for path in (tmp_path / "server/keys").iterdir():
+            path.write_text(json.dumps({**json.loads(path.read_text()), "at": time.time() - since}))
+        with keys.opened(tmp_path, "key", "body") as held:
+            assert held is not None
+            return held.record is not None
+
+    with keys.opened(tmp_path, "key", "body") as held:
+        assert held is not None
+        held.keep((Named("one", "id"),))
+    assert known(since=-3600.0) and known(since=keys.KEEP - 3600)
+    assert not known(since=keys.KEEP + 1)
 
 
 def test_what_an_older_version_knew_of_a_key_is_read(shop: Shop) -> None:

@@ -111,7 +111,8 @@ class Key:
             hint = "use another key, or remove that file"
             cause = "what is known of this key cannot be read"
             raise AgsError("start the runs", subject=self._path, cause=cause, hint=hint) from error
-        if not 0 <= time.time() - record.at <= KEEP:
+        # Of the future: the clock was set back, and the request may be the same all the same.
+        if time.time() - record.at > KEEP:
             self._path.unlink(missing_ok=True)
             self.release()
             return None

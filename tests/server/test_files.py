@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +15,9 @@ import pytest
 
 from ags import runs
 from ags.errors import AgsError, Missing
+from ags.events import LINE, Writer
 from ags.server import reading, schema
+from ags.server.routes import files
 from ags.workspace import tree
 from tests.server.shop import Shop, opened
 from tests.workspace.repositories import HOSTILE_NAMES, go
@@ -240,3 +244,18 @@ def _recorded(shop: Shop, place: Path) -> runs.Run:
     (place / "work/file").write_text("mine")
     found = runs.find(shop.server.ags_home, "commits")
     return replace(runs.load(found), workspace=place / "work")
+
+
+def test_a_log_of_long_events_is_told_a_few_at_a_time(tmp_path: Path) -> None:
+    """Between two pieces, others have their turn."""
+    log, long = tmp_path / files.EVENTS, "x" * (LINE // 2)
+    with contextlib.closing(Writer(log)) as writer:
+        for _ in range(20):
+            writer.write("output", text=long)
+
+    async def told() -> list[bytes]:
+        return [piece async for piece in files._as_text(log)]
+
+    pieces = asyncio.run(told())
+    assert b"".join(pieces).count(long.encode()) == 20
+    assert max(len(piece) for piece in pieces) <= 4 * LINE

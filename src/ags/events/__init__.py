@@ -7,10 +7,10 @@ line that was only counted.
 
 from ags.events.event import KINDS, LINE, Event, Kind
 from ags.events.output import Line, OutputSplitter
-from ags.events.reader import Stored, Watch, follow, follow_stored, last_seq, read
+from ags.events.reader import Stored, Watch, follow, follow_stored, last_seq, read, read_blocks
 from ags.events.writer import Caps, Writer
 
 __all__ = [
     "KINDS", "LINE", "Caps", "Event", "Kind", "Line", "OutputSplitter", "Stored", "Watch", "Writer",
-    "follow", "follow_stored", "last_seq", "read",
+    "follow", "follow_stored", "last_seq", "read", "read_blocks",
 ]  # fmt: skip

@@ -76,10 +76,16 @@ class Watch:
 
 def read(path: Path, after: int = 0) -> Iterator[Event]:
     """The events that are there now, from the one after `after` on. No log yet: no events."""
+    for events in read_blocks(path, after):
+        yield from events
+
+
+def read_blocks(path: Path, after: int = 0) -> Iterator[list[Event]]:
+    """The same for who has others to serve between blocks."""
     with contextlib.suppress(FileNotFoundError), _Log(path, _events) as log:
         log.seek(after)
         while (events := log.more()) is not None:
-            yield from events
+            yield events
 
 
 async def follow(

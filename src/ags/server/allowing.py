@@ -7,12 +7,12 @@ the one that `ags allow --always` would have added, had somebody been asked.
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 from pathlib import Path
 from typing import Any
 
 from ags import clients
-from ags.egress import edit, layers, learn, trail
+from ags.egress import edit, layers, learn
 from ags.egress.asks import DENIED, EXPIRED, FULL, USED
 from ags.egress.document import read_document
 from ags.egress.load import parse
@@ -23,8 +23,6 @@ from ags.runs import Run
 from ags.server import settings
 from ags.server.state import State
 
-BATCH = 200
-"""Lines between two turns of others."""
 ASKED = (DENIED, EXPIRED, FULL, USED)
 INSIDE = ("method", "path")
 ELLIPSIS = "/..."
@@ -32,13 +30,11 @@ ELLIPSIS = "/..."
 BY_HAND = "`ags policy show` tells where each rule comes from; the page's Settings has the file"
 
 
-async def line_of(log: Path, number: int) -> Record:
+async def line_of(state: State, log: Path, number: int) -> Record:
     """A line of the log, by the number that `GET /runs/{run}/egress` gives it."""
-    for at, line in enumerate(trail.read(log), 1):
-        if at == number:
+    async with contextlib.aclosing(state.marks.lines(log, number - 1)) as lines:
+        async for _, line in lines:
             return line
-        if at % BATCH == 0:
-            await asyncio.sleep(0)
     raise Missing("allow this", subject=number, cause="the run's log has no such line")
 
 

@@ -13,6 +13,7 @@ from ags.engine import Engine
 from ags.server.auth import Keys
 from ags.server.checkup import Checkup
 from ags.server.log import Log
+from ags.server.marks import Marks
 from ags.server.metrics import Metrics
 from ags.store import Store
 
@@ -38,6 +39,7 @@ class State:
         """Set when the server is told to end: streams end themselves."""
         self.store = Store.in_memory(ags_home)
         self.metrics = Metrics()
+        self.marks = Marks()
         self.keys = Keys(ags_home)
         self.checkup = Checkup(environ, home, ags_home, self.store)
         self.aside = asyncio.Semaphore(MOST_ASIDE)

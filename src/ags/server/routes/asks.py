@@ -82,7 +82,8 @@ async def allow_refused(
     ags: Server, run: schema.RunName, number: shapes.LineNumber, asked: shapes.AllowRefused
 ) -> dict[str, Any]:
     found = ags.engine().find(run)
-    line = await allowing.line_of(ags.engine().run_dir(found.id) / trail.LOG, number)
+    log = ags.engine().run_dir(found.id) / trail.LOG
+    line = await allowing.line_of(ags, log, number)
     rule, client = allowing.rule_for(ags, found, line), found.order.client
     is_for_good = asked.seconds is None
     if is_for_good and rule and not client and found.order.policy is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, quote
@@ -27,8 +27,6 @@ router = APIRouter(tags=["files"])
 Server = Annotated[State, Depends(state_of)]
 
 EVENTS = "events.jsonl"
-BATCH = 200
-"""Events, or lines, between two turns of others."""
 MOST_PAGE = 8 * MIB
 """Bytes of events in one answer; what is left comes with the next."""
 USUAL_LINES = 500
@@ -104,17 +102,14 @@ async def log_of_run(ags: Server, run: schema.RunName) -> Response:
 
 
 async def _as_text(log: Path) -> AsyncIterator[bytes]:
-    shown, lines = Stream(), list[str]()
-    for number, event in enumerate(events.read(log)):
-        lines += shown.render(event)
-        if number % BATCH == BATCH - 1:
-            yield _joined(lines)
-            lines.clear()
-            await asyncio.sleep(0)
-    yield _joined([*lines, *shown.finish()])
+    shown = Stream()
+    for block in events.read_blocks(log):
+        yield _joined(line for event in block for line in shown.render(event))
+        await asyncio.sleep(0)
+    yield _joined(shown.finish())
 
 
-def _joined(lines: list[str]) -> bytes:
+def _joined(lines: Iterable[str]) -> bytes:
     return utf8("".join(f"{line}\n" for line in lines)).encode()
 
 
@@ -171,15 +166,12 @@ async def egress_of_run(
     log = ags.engine().run_dir(run) / trail.LOG
     found: list[dict[str, Any]] = []
     last = after
-    for number, line in enumerate(trail.read(log), 1):
-        if number % BATCH == 0:
-            await asyncio.sleep(0)
-        if number <= after:
-            continue
-        if len(found) == limit:
-            break
-        last = number
-        if denied is None or (line.get("allowed") is False) == denied:
-            found.append({**schema.clean(line), "number": number})
+    async with contextlib.aclosing(ags.marks.lines(log, after)) as lines:
+        async for number, line in lines:
+            if len(found) == limit:
+                break
+            last = number
+            if denied is None or (line.get("allowed") is False) == denied:
+                found.append({**schema.clean(line), "number": number})
     body = json.dumps({"items": found, "last": last})
     return Response(body.encode(), media_type="application/json")

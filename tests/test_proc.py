@@ -164,6 +164,64 @@ def test_an_error_aside_is_raised_here_in_its_own_words() -> None:
     assert error.cause == "one was \udcff missing"
 
 
+def test_what_nobody_foresaw_aside_is_raised_here_with_its_trace() -> None:
+    def work() -> None:
+        dict[str, int]()["sheep"]
+
+    with pytest.raises(RuntimeError, match="in work\n(.*\n)+KeyError: 'sheep'"):
+        asyncio.run(proc.aside(work))
+
+
+@pytest.mark.parametrize("call", ["fork", "pidfd_open"])
+def test_a_copy_that_cannot_be_made_leaves_nothing_open(
+    monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def refused(*_: object) -> int:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    async def main() -> None:
+        before = sorted(os.listdir("/proc/self/fd"))
+        with monkeypatch.context() as less:
+            less.setattr(os, call, refused)
+            with pytest.raises(AgsError, match="temporarily unavailable"):
+                await proc.aside(lambda: None)
+        assert sorted(os.listdir("/proc/self/fd")) == before
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+        assert await proc.aside(lambda: b"done") == b"done"
+
+    asyncio.run(main())
+
+
+def test_who_is_not_waited_for_aside_ends_what_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proc, "LEAVING", 600.0)
+    script = 'echo $$ > "$1.new"; mv "$1.new" "$1"; exec sleep 600'
+    argv = ("/bin/sh", "-c", script, "sh", str(tmp_path / "pid"))
+
+    async def main() -> None:
+        work = asyncio.create_task(proc.aside(lambda: asyncio.run(proc.run(argv)).stdout))
+        while not (tmp_path / "pid").exists():
+            await asyncio.sleep(0.01)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+
+    asyncio.run(main())
+    assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
+
+
+def test_a_copy_that_does_not_leave_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proc, "LEAVING", 0.1)
+
+    def work() -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(600)
+
+    with pytest.raises(AgsError, match="not done in 0.1 s"):
+        asyncio.run(proc.aside(work, timeout=0.1))
+
+
 def test_a_death_aside_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(AgsError, match="ended with -9"):
         asyncio.run(proc.aside(lambda: os.kill(os.getpid(), signal.SIGKILL)))

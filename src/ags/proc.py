@@ -11,7 +11,8 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NoReturn
 
 from ags.errors import AgsError, Missing, Unfit
@@ -21,6 +22,8 @@ TAIL = 4096
 MOST_OUTPUT = 64 << 20
 MOST_COMPLAINT = 1 << 20
 MOST_ASIDE = 256 << 20
+LEAVING = 5.0
+"""Seconds for a copy of this process to end what it started."""
 SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin:/run/current-system/sw/bin"
 MINIMAL_ENVIRONMENT = {"PATH": SYSTEM_PATH, "LC_ALL": "C.UTF-8"}
 
@@ -254,56 +257,88 @@ async def aside(
 
     Only for a process with one thread. What it gives is handed over, up to `most` bytes.
     """
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        _work_aside(work, writing)
-    os.close(writing)
-    child = Child(pid)
-    try:
-        async with asyncio.timeout(timeout):
-            said = await _read(reading, most + 1, ("work aside",))
-            code = await child.wait()
-    except BaseException as error:
-        child.signal(signal.SIGKILL)
-        await child.wait()
-        if isinstance(error, TimeoutError):
-            raise AgsError("do that", cause=f"it was not done in {timeout:g} s") from None
-        raise
-    finally:
-        os.close(reading)
+    with contextlib.ExitStack() as ours:
+        reading, writing = _pipe(ours)
+        child = _copy(work, writing)
+        try:
+            async with asyncio.timeout(timeout):
+                said = await _read(reading, most + 1, ("work aside",))
+                code = await child.wait()
+        except BaseException as error:
+            await _leave(child)
+            if isinstance(error, TimeoutError):
+                raise AgsError("do that", cause=f"it was not done in {timeout:g} s") from None
+            raise
     if said[:1] == _FAILED:
         sort, what, subject, cause, hint = json.loads(said[1:])
         raise _ERRORS.get(sort, AgsError)(what, subject=subject, cause=cause, hint=hint)
+    if said[:1] == _BROKEN:
+        raise RuntimeError(f"in the copy of this process:\n{said[1:].decode(errors='replace')}")
     if code != 0 or said[:1] != _DONE:
         raise AgsError("finish what was begun", cause=f"the process that did it ended with {code}")
     return said[1:]
 
 
-_DONE, _FAILED = b"+", b"-"
+_DONE, _FAILED, _BROKEN = b"+", b"-", b"!"
 _ERRORS = {"Missing": Missing, "Unfit": Unfit}
 
 
-def _work_aside(work: Callable[[], bytes | None], writing: int) -> NoReturn:
+def _copy(work: Callable[[], bytes | None], writing: int) -> Child:
+    """`writing` is closed here."""
+    # A signal in between would be told to our own loop, by the descriptor that both have.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        pid = os.fork()
+        if pid == 0:
+            _work_aside(work, writing, before)
+        return Child(pid)
+    except OSError as error:
+        raise AgsError("copy this process", cause=error.strerror or str(error)) from error
+    finally:
+        os.close(writing)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+async def _leave(child: Child) -> None:
+    """A copy is first told to, since only it can end what it started."""
+    child.signal(signal.SIGTERM)
+    try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVING):
+                await child.wait()
+    finally:
+        child.signal(signal.SIGKILL)
+        await child.wait()
+
+
+def _work_aside(work: Callable[[], bytes | None], writing: int, mask: Iterable[int]) -> NoReturn:
     code = 1
     try:
         # Locks of ours would otherwise last as long as this process.
         os.closerange(3, writing)
         os.closerange(writing + 1, os.sysconf("SC_OPEN_MAX"))
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by way of every `finally`
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         gc.disable()  # it ends soon, and all it made with it
-        made = work()
+        said = _said(work)
         with open(writing, "wb", closefd=False) as out:
-            out.write(_DONE + (made or b""))
+            out.write(said)
         code = 0
+    finally:
+        os._exit(code)
+
+
+def _said(work: Callable[[], bytes | None]) -> bytes:
+    try:
+        return _DONE + (work() or b"")
     except (AgsError, OSError) as error:
         said = error if isinstance(error, AgsError) else AgsError("do that", cause=str(error))
         words = (type(said).__name__, said.what, said.subject, said.cause, said.hint)
-        os.write(writing, _FAILED + json.dumps(words).encode()[: 1 << 15])
-    finally:
-        os._exit(code)
+        return _FAILED + json.dumps(words).encode()
+    except Exception:
+        return _BROKEN + traceback.format_exc()[-TAIL:].encode(errors="replace")
 
 
 _UNTOUCHABLE = {signal.SIGKILL, signal.SIGSTOP, 32, 33}

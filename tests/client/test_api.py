@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from ags.client import Client
+from ags.client import Broken, Client, again
+from ags.client.errors import PROBLEM, Refused
 from ags.errors import Missing
 from tests.client.answers import (
     ASK,
@@ -225,6 +227,41 @@ def test_a_start_whose_answer_got_lost_is_asked_for_again_under_the_same_key() -
         first, second = server.asked
         assert made == [ROW] and first.body == second.body
         assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
+
+
+BUSY = {"title": "Cannot start the runs", "detail": "it is under way", "status": 409}
+LATER = reply(BUSY, 409, PROBLEM, "Retry-After: 1\r\n")
+
+
+def test_a_start_is_asked_for_until_the_server_is_back_and_done_with_it() -> None:
+    with scripted(b"", LATER, b"", LATER, reply(listed(ROW))) as server:
+        assert Client(server.url, TOKEN).start(project="p", goal="g") == [ROW]
+    assert len(server.asked) == 5
+    assert len({each.headers["idempotency-key"] for each in server.asked}) == 1
+
+
+def test_a_start_is_not_asked_for_again_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(again, "PATIENCE", 0.0)
+    for answer, sort in ((b"", Broken), (LATER, Refused)):
+        with scripted(answer, last=True) as server, pytest.raises(sort):
+            Client(server.url, TOKEN).start(project="p", goal="g")
+        assert len(server.asked) == 1
+
+
+def test_a_start_is_asked_for_once_where_nobody_listens_or_says_no(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def paused(seconds: float) -> None:
+        raise AssertionError(f"waits {seconds} s for nothing")
+
+    monkeypatch.setattr("ags.client.again.time.sleep", paused)
+    says_no = reply(BUSY, 409, PROBLEM)
+    with scripted(says_no) as server, pytest.raises(Refused, match="under way"):
+        Client(server.url, TOKEN).start(project="p", goal="g")
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        with pytest.raises(Broken, match="refused"):
+            Client(f"http://127.0.0.1:{deaf.getsockname()[1]}", TOKEN).start(project="p", goal="g")
 
 
 def test_two_starts_have_two_keys() -> None:

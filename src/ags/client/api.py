@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ags.client import address, shapes
-from ags.client.errors import Broken
+from ags.client.again import insist
 from ags.client.fit import fit
 from ags.client.following import PATIENCE, follow
 from ags.client.link import Link, Request
@@ -90,7 +90,7 @@ class Client:
         publish: Sequence[int] = (),
         attempts: int = 1,
     ) -> list[shapes.Row]:
-        """Once, even where the answer got lost on the way and is asked for again."""
+        """Once, even where the answer got lost on the way, and is asked for until it comes."""
         wish = {
             "project": project,
             "goal": goal,
@@ -109,10 +109,7 @@ class Client:
         }
         key = {"Idempotency-Key": secrets.token_urlsafe(24)}
         request = Request("POST", "/runs", body=_given(wish), headers=key, timeout=LONG)
-        try:
-            return self._link.json(request, shapes.Rows)["items"]
-        except Broken:
-            return self._link.json(request, shapes.Rows)["items"]
+        return insist(self._link, request, shapes.Rows)["items"]
 
     def stop(self, run: str, *, now: bool = False) -> shapes.Run:
         """Returns once it has ended."""

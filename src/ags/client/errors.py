@@ -22,9 +22,12 @@ class Refused(AgsError):
         cause: str = "",
         hint: str = "",
         files: tuple[str, ...] = (),
+        is_for_now: bool = False,
     ) -> None:
         super().__init__(what, subject=subject, cause=cause, hint=hint)
         self.status = status
+        self.is_for_now = is_for_now
+        """Whether it says to ask again."""
         self.files = files
         """In which of them two sides changed the same."""
 
@@ -33,7 +36,11 @@ class Broken(AgsError):
     """No answer came, or only part of one: the request may have been done, or not."""
 
 
-def refusal(status: int, media: str, body: bytes) -> AgsError:
+class Unreached(Broken):
+    """No connection was made, so nothing was asked for."""
+
+
+def refusal(status: int, media: str, body: bytes, *, is_for_now: bool = False) -> AgsError:
     """What the server says when it says no."""
     said = _problem(body) if media == PROBLEM else {}
     title = _text(said, "title")
@@ -51,7 +58,13 @@ def refusal(status: int, media: str, body: bytes) -> AgsError:
     files = said.get("files")
     listed = tuple(map(str, files)) if isinstance(files, list) else ()
     return Refused(
-        what, status=status, subject=subject or None, cause=cause, hint=hint, files=listed
+        what,
+        status=status,
+        subject=subject or None,
+        cause=cause,
+        hint=hint,
+        files=listed,
+        is_for_now=is_for_now,
     )
 
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 from urllib.parse import urlencode
 
 from ags.client.address import Address
-from ags.client.errors import Broken, Refused, refusal
+from ags.client.errors import Broken, Refused, Unreached, refusal
 from ags.client.fit import fit
 from ags.client.sse import Parser, Sent
 from ags.errors import AgsError, Unfit
@@ -110,6 +110,8 @@ class Link:
         headers = {"Authorization": f"Bearer {self._token}", **kind, **(request.headers or {})}
         target = self.target(request.path, request.query)
         try:
+            with self._telling(Unreached):
+                connection.connect()
             with self._telling():
                 connection.request(request.method, target, sent, headers)
                 found = connection.getresponse()
@@ -138,11 +140,16 @@ class Link:
             return self._odd(
                 f"it leads elsewhere ({found.status}), where the token is not meant for"
             )
-        return self.refusal(found.status, _media(found), self._body(found, MOST_PROBLEM))
+        is_for_now = found.getheader("Retry-After") is not None
+        body = self._body(found, MOST_PROBLEM)
+        return self.refusal(found.status, _media(found), body, is_for_now=is_for_now)
 
-    def refusal(self, status: int, media: str, body: bytes) -> AgsError:
+    def refusal(
+        self, status: int, media: str, body: bytes, *, is_for_now: bool = False
+    ) -> AgsError:
         """In the server's words, but for a token that it sends back."""
-        return refusal(status, media, body.replace(self._token.encode(), HIDDEN.encode()))
+        hidden = body.replace(self._token.encode(), HIDDEN.encode())
+        return refusal(status, media, hidden, is_for_now=is_for_now)
 
     def _body(self, found: http.client.HTTPResponse, most: int) -> bytes:
         pieces, size = [], 0
@@ -161,7 +168,7 @@ class Link:
             return found.read1(PIECE)
 
     @contextlib.contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _telling(self, sort: type[Broken] = Broken) -> Iterator[None]:
         """Whatever goes wrong on the way, in our words."""
         try:
             yield
@@ -171,19 +178,19 @@ class Link:
         except (TimeoutError, http.client.IncompleteRead) as error:
             late = isinstance(error, TimeoutError)
             cause = "it does not answer" if late else "it broke off in the middle of its answer"
-            raise self._broken(cause) from error
+            raise self._broken(cause, sort) from error
         except (http.client.RemoteDisconnected, ConnectionError, ssl.SSLError) as error:
-            raise self._broken(_cause(error)) from error
+            raise self._broken(_cause(error), sort) from error
         except http.client.HTTPException as error:
             raise self._odd("what it answers is not HTTP, or too long") from error
         except OSError as error:
-            raise self._broken(_cause(error)) from error
+            raise self._broken(_cause(error), sort) from error
         except ValueError as error:  # how http.client takes an odd number of bytes
             raise self._odd("what it answers is not HTTP") from error
 
-    def _broken(self, cause: str) -> Broken:
+    def _broken(self, cause: str, sort: type[Broken] = Broken) -> Broken:
         hint = "is it running? `ags up` starts one" if self.address.is_loopback else ""
-        return Broken("reach the server", subject=self.address, cause=cause, hint=hint)
+        return sort("reach the server", subject=self.address, cause=cause, hint=hint)
 
     def _odd(self, cause: str, hint: str = "is it a server of AGS, of this version?") -> Refused:
         told = cause.replace(self._token, HIDDEN)

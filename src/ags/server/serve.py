@@ -83,6 +83,8 @@ class Running:
     url: str
     """Of this part: the public one if there is one."""
     port: int = 0
+    local: str = ""
+    """For this machine alone, if it listens on loopback."""
 
 
 # Where to listen. Beyond loopback only by an explicit choice.
@@ -282,7 +284,8 @@ def listening(
         for part, descriptor in taken.items():
             port = sockets[part].getsockname()[1]
             _claim(ags_home, port)
-            running = Running(os.getpid(), url_of(serving, at, sockets[part]), port)
+            url, local = url_of(serving, at, sockets[part]), local_url(serving, at, port)
+            running = Running(os.getpid(), url, port, local)
             os.pwrite(descriptor, records.encode(running), 0)
         yield sockets
 
@@ -312,6 +315,15 @@ def url_of(serving: Serving, at: Address, sock: socket.socket) -> str:
         return public(serving.public_url)[1]
     host = f"[{at}]" if at.version == 6 else str(at)
     return f"{serving.scheme}://{host}:{sock.getsockname()[1]}"
+
+
+def local_url(serving: Serving, at: Address, port: int) -> str:
+    """Nothing for another address of this machine: on loopback somebody else may have the port."""
+    host = at
+    if at.is_unspecified:
+        host = address("127.0.0.1" if at.version == 4 else "::1")
+    named = f"[{host}]" if host.version == 6 else str(host)
+    return f"{serving.scheme}://{named}:{port}" if host.is_loopback else ""
 
 
 def _check_tls(serving: Serving) -> None:

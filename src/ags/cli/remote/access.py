@@ -74,8 +74,8 @@ def _served(lock: Path) -> Iterator[Address]:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         said = json.loads(os.pread(descriptor, 65536, 0) or b"{}")
-        if isinstance(said, dict) and isinstance(said.get("url"), str):
-            yield address.parse(said["url"])
+        told = (said.get("url"), said.get("local")) if isinstance(said, dict) else ()
+        yield from (address.parse(url) for url in told if url and isinstance(url, str))
     except OSError:
         return
     finally:

@@ -90,6 +90,9 @@ def test_what_is_shown_is_what_the_local_verbs_show(office: Office) -> None:
     office.start("other", "exit 3", "--detach")
     office.ags("logs", "-f", "other")
     desk = office.desk
+    linked = office.ags("project", "add", "--here", str(desk.project.folder))
+    assert linked.code == 0 and ") is linked: " in linked.out
+    assert office.ags("project", "add", f"file://{desk.project.folder}", "--client", "a").code == 0
     for words in (
         ("list",),
         ("list", "--json"),
@@ -109,6 +112,7 @@ def test_what_is_shown_is_what_the_local_verbs_show(office: Office) -> None:
         ("asks",),
         ("asks", "--json"),
         ("project", "list"),
+        ("project", "list", "--client", "a"),
     ):
         here, there = desk.ags(*words), office.ags(*words)
         assert (there.code, there.err) == (here.code, here.err) == (0, ""), words
@@ -335,7 +339,6 @@ def test_a_project_is_added_pulled_used_and_removed(office: Office) -> None:
     assert "there is no such project" in office.refused("project", "pull", "project")
     said = office.ags("project", "add", "http://127.0.0.1:9/x.git")
     assert said.code == 1 and "ags: cannot bring the project (x)" in said.err
-    assert "only on its own machine" in office.refused("project", "add", "--here")
 
 
 @contextlib.contextmanager
@@ -387,6 +390,7 @@ def test_another_token_is_refused_by_the_server(
     monkeypatch.setenv("AGS_TOKEN", office.server.token)
     monkeypatch.setenv("AGS_HOME", str(office.desk.home / "elsewhere"))
     assert office.ags("list").code == 0
+    assert "only on its own machine" in office.refused("project", "add", "--here")
 
 
 def test_who_took_the_port_of_a_server_that_ended_does_not_get_its_token(office: Office) -> None:

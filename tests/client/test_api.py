@@ -142,6 +142,14 @@ CASES: list[tuple[Does, object, str, str, object, object]] = [
         [PROJECT],
     ),
     (lambda c: c.project(ID), PROJECT, "GET", f"/projects/{ID}", None, PROJECT),
+    (
+        lambda c: c.add_project("/srv/shop", client="acme", link=True),
+        PROJECT,
+        "POST",
+        "/projects",
+        {"url": "/srv/shop", "client": "acme", "link": True},
+        PROJECT,
+    ),
     (lambda c: c.add_project("git@x:y"), PROJECT, "POST", "/projects", {"url": "git@x:y"}, PROJECT),
     (
         lambda c: c.add_project("/x", client="acme"),
@@ -197,6 +205,19 @@ def test_files_patches_and_logs_come_as_they_are() -> None:
     assert asked(
         lambda c: c.log("a"), reply("ä\udcff".encode("utf-8", "replace"), media="text/plain")
     )[1]
+
+
+def test_all_projects_are_told_though_they_come_in_pages() -> None:
+    first, second = ({"items": [PROJECT] * count, "total": 503} for count in (500, 3))
+    with scripted(reply(first), reply(second)) as server:
+        assert len(Client(server.url, TOKEN).projects()) == 503
+    assert [each.target.partition("?")[2] for each in server.asked] == [
+        "limit=500&offset=0",
+        "limit=500&offset=500",
+    ]
+    gone = {"items": [], "total": 1}
+    with scripted(reply(gone)) as server:
+        assert Client(server.url, TOKEN).projects() == []
 
 
 def test_a_start_says_only_what_was_asked_for() -> None:

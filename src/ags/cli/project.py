@@ -71,7 +71,7 @@ def add(invocation: Invocation, url: str | None, client: str, here: bool) -> Non
 
     with engine_of(invocation) as engine:
         if here or url is None:
-            folder = _folder(invocation, url or ".")
+            folder = folder_here(invocation, url or ".")
             made = asyncio.run(projects.link(engine.ags_home, folder, client))
         else:
             made = asyncio.run(_added(engine, url, client))
@@ -83,7 +83,7 @@ def added(name: str, project_id: str, how: str) -> str:
     return f"{name} ({project_id}) is {how}: `ags start --project {name} NAME GOAL`"
 
 
-def _folder(invocation: Invocation, given: str) -> Path:
+def folder_here(invocation: Invocation, given: str) -> Path:
     folder = current_directory() / in_home(given, invocation.home)
     if not folder.is_dir():
         raise AgsError("use --here", subject=folder, cause="there is no such folder")

@@ -232,18 +232,25 @@ class Client:
 
     # Projects
 
-    def projects(
-        self, *, client: str | None = None, limit: int = 500, offset: int = 0
-    ) -> list[shapes.Project]:
-        asked = {"client": client, "limit": limit, "offset": offset}
-        return self._link.json(Request("GET", "/projects", query=asked), shapes.Projects)["items"]
+    def projects(self, *, client: str | None = None) -> list[shapes.Project]:
+        """All of them, however many the server tells at once."""
+        found: list[shapes.Project] = []
+        while True:
+            asked = {"client": client, "limit": 500, "offset": len(found)}
+            page = self._link.json(Request("GET", "/projects", query=asked), shapes.Projects)
+            found += page["items"]
+            if not page["items"] or len(found) >= page["total"]:
+                return found
 
     def project(self, project: str) -> shapes.Project:
         return self._link.json(Request("GET", _of_project(project)), shapes.Project)
 
-    def add_project(self, url: str, *, client: str | None = None) -> shapes.Project:
-        """Returns while it is being cloned; a known one as it is."""
-        body = _given({"url": url, "client": client})
+    def add_project(
+        self, url: str, *, client: str | None = None, link: bool = False
+    ) -> shapes.Project:
+        """Returns while it is being cloned; a known one as it is. `link`: a folder of the server's
+        machine, used as it is."""
+        body = _given({"url": url, "client": client, "link": link or None})
         return self._link.json(Request("POST", "/projects", body=body), shapes.Project)
 
     def pull(self, project: str) -> shapes.Project:

@@ -255,6 +255,7 @@ class Project(TypedDict):
     name: str
     url: str
     client: str
+    linked: NotRequired[bool]
     state: Literal["cloning", "ready", "failed", "pulling"]
     progress: int | None
     stage: str

@@ -130,6 +130,7 @@ class Fetching:
                 "name": project.name,
                 "url": project.url,
                 "client": project.client,
+                "linked": project.linked,
                 "state": project.state,
                 "progress": progress.percent,
                 "stage": progress.stage,

@@ -470,6 +470,7 @@ class Project(BaseModel):
     name: str
     url: str
     client: str
+    linked: bool
     state: Literal["cloning", "ready", "failed", "pulling"]
     progress: int | None
     stage: str

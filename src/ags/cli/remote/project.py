@@ -24,7 +24,7 @@ from ags.workspace.root import find_root
 PAUSE = 0.2
 NOTHING: Apart = {"diverged": [], "gone": [], "more": 0}
 """Of a server that does not tell it yet."""
-TOLD = ("id", "name", "url", "client", "state", "error", "added", "runs", "apart")
+TOLD = ("id", "name", "url", "client", "state", "error", "linked", "added", "runs", "apart")
 """What `ags project list --json` has, as far as a server tells it."""
 
 
@@ -50,11 +50,19 @@ def _found(there: There, text: str) -> Project:
 
 @like(local.add)
 def add(there: There, url: str | None, client: str, here: bool) -> None:
-    if here or url is None:
+    link = here or url is None
+    place = _folder(there, url) if here or url is None else url
+    made = _followed(there, there.client.add_project(place, client=client or None, link=link))
+    how = "linked" if made.get("linked", link) else "cloned"
+    print(local.added(one_line(made["name"]), one_line(made["id"]), how))
+
+
+def _folder(there: There, given: str | None) -> str:
+    """On this machine, which has to be the server's."""
+    if not there.is_here:
         cause, hint = "only on its own machine can a folder be linked", "give the URL to clone from"
         raise AgsError("link a folder to a server", cause=cause, hint=hint)
-    made = _followed(there, there.client.add_project(url, client=client or None))
-    print(local.added(one_line(made["name"]), one_line(made["id"]), "cloned"))
+    return str(local.folder_here(there.invocation, given or "."))
 
 
 def _followed(there: There, project: Project) -> Project:
@@ -94,7 +102,7 @@ def _value(project: Project) -> projects.Project:
         client=one_line(project["client"]),
         added=project["added"],
         folder=Path(),
-        linked=False,
+        linked=project.get("linked", False),
         error=project["error"],
         state=project["state"],
     )

@@ -9,7 +9,7 @@ import pytest
 
 from ags import engine, runs
 from ags.engine import Engine, Wish
-from ags.errors import AgsError
+from ags.errors import AgsError, Unfit
 from ags.model import Limits
 from ags.runs import Held, State, registry
 from tests.runs.examples import create
@@ -74,3 +74,13 @@ def test_who_changes_the_list_of_runs_for_long_stops_nobody_else(
     with registry._registry(ags_home), pytest.raises(AgsError, match="another ags") as caught:
         asyncio.run(one.remove("two"))
     assert "let that one go on" in caught.value.hint and runs.names(ags_home) == ["two"]
+
+
+def test_nobody_is_told_nothing(tmp_path: Path) -> None:
+    made(tmp_path, is_over=True).close()
+    told = Engine({}, tmp_path, tmp_path).tell
+    for text in ("", " \n"):
+        with pytest.raises(Unfit, match="it is empty"):
+            asyncio.run(told("one", text))
+    with pytest.raises(AgsError, match="its workspace is gone"):
+        asyncio.run(told("one", "go on"))

@@ -136,10 +136,7 @@ class Engine(Shelf):
 
     def _check(self, run: Run) -> None:
         """Refuse now what the supervisor would have to refuse: then there is no run at all."""
-        _check_goal(run.goal)
-        if not run.goal.strip() and run.mode == "separate":
-            # Which is what a shell makes of a file that is not there.
-            raise Unfit("use the goal", cause="it is empty", hint="say what is to be done")
+        _check_goal(run.goal, may_be_empty=run.mode != "separate")
         order = run.order
         settings = load(order.config, self.environ, self.home)
         folder = settings_folder(self.environ, self.home)
@@ -256,7 +253,7 @@ class Engine(Shelf):
 
     async def tell(self, name: str, text: str) -> Run:
         """Its next turn: in the same workspace, on the same branch, in the same conversation."""
-        _check_goal(text)
+        _check_goal(text, may_be_empty=False)
         with await self.hold(name) as held:
             what = "give it another turn"
             self._check_separate(held.run, what)
@@ -456,8 +453,11 @@ async def _in_turn(change: Callable[[float], T]) -> T:
         await asyncio.sleep(FIRST_LOOK)
 
 
-def _check_goal(goal: str) -> None:
+def _check_goal(goal: str, *, may_be_empty: bool) -> None:
     """It is an argument of the agent's, for which the kernel has room of 128 KiB."""
+    if not (may_be_empty or goal.strip()):
+        # Which is what a shell makes of a file that is not there.
+        raise Unfit("use the goal", cause="it is empty", hint="say what is to be done")
     if "\0" in goal or len(os.fsencode(goal)) > MOST_GOAL:
         cause = "it holds a NUL character" if "\0" in goal else f"it is over {MOST_GOAL} bytes long"
         hint = "put it into a file of the project's, and name that in the goal"

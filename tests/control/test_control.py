@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import stat
@@ -431,3 +432,19 @@ async def _serve_one(run_dir: Path, writing: int) -> None:
     os.write(writing, b".")
     await until(lambda: bool(done), "somebody asked")
     await control.close()
+
+
+def test_the_patience_of_who_asks_is_also_for_being_let_in(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as held:
+        deaf = held.enter_context(socket.socket(socket.AF_UNIX))
+        deaf.bind(str(tmp_path / wire.SOCKET))
+        deaf.listen(0)
+        with contextlib.suppress(BlockingIOError):  # as soon as its queue is full
+            while True:
+                waiting = held.enter_context(socket.socket(socket.AF_UNIX))
+                waiting.setblocking(False)
+                waiting.connect(str(tmp_path / wire.SOCKET))
+        before = os.listdir("/proc/self/fd")
+        with pytest.raises(AgsError, match="no answer came in 0.05 s"):
+            asyncio.run(ask(tmp_path, "note", patience=0.05))
+        assert os.listdir("/proc/self/fd") == before

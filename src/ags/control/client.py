@@ -23,13 +23,12 @@ async def ask(
     run_dir: Path, do: str, /, *, patience: float = PATIENCE, **fields: object
 ) -> dict[str, object]:
     """Have a run do something, and wait for its answer. Its refusal is raised in its own words."""
-    async with _connection(run_dir) as (reader, writer):
-        try:
-            async with asyncio.timeout(patience):
-                return await _ask(run_dir, {**fields, "do": do}, reader, writer)
-        except TimeoutError:
-            cause = f"no answer came in {patience:g} s"
-            raise AgsError(f"ask the run to {do}", subject=run_dir.name, cause=cause) from None
+    try:
+        async with asyncio.timeout(patience), _connection(run_dir) as (reader, writer):
+            return await _ask(run_dir, {**fields, "do": do}, reader, writer)
+    except TimeoutError:
+        cause = f"no answer came in {patience:g} s"
+        raise AgsError(f"ask the run to {do}", subject=run_dir.name, cause=cause) from None
 
 
 class View:
@@ -106,9 +105,11 @@ async def _connect(run_dir: Path) -> socket.socket:
             await _connect_patiently(made, wire.address(directory))
         finally:
             os.close(directory)
-    except (OSError, TimeoutError) as error:
+    except BaseException as error:
         made.close()
-        raise _no_connection(run_dir, error) from error
+        if isinstance(error, OSError):  # a TimeoutError is one
+            raise _no_connection(run_dir, error) from error
+        raise
     return made
 
 
@@ -122,7 +123,7 @@ async def _connect_patiently(made: socket.socket, address: str) -> None:
                 await asyncio.sleep(0.02)
 
 
-def _no_connection(run_dir: Path, error: OSError | TimeoutError) -> AgsError:
+def _no_connection(run_dir: Path, error: OSError) -> AgsError:
     nobody = (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTSOCK)
     if isinstance(error, TimeoutError):
         cause, hint = "it takes no connection", ""

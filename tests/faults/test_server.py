@@ -25,7 +25,7 @@ from ags.runs import Order, Run
 from tests.disk import fill, small_disk
 from tests.faults.followers import OfBoard, OfRun, following
 from tests.faults.workshop import CHANGED, WORK, Workshop, wait_for
-from tests.server.conftest import Answer, Server, serving
+from tests.server.conftest import Answer, Server, free_port, serving
 from tests.server.listening import listening
 from tests.server.shop import problem
 from tests.server.test_stream import rest
@@ -118,7 +118,7 @@ def _rested(workshop: Workshop) -> Iterator[None]:
 
 
 def test_a_killed_server_leaves_no_gap_in_any_log_or_stream(workshop: Workshop) -> None:
-    with serving(workshop.place) as server:
+    with serving(workshop.place, port=free_port()) as server:
         rows = [
             row for stem in "abcd" for row in start(server, workshop, stem, attempts=COUNT // 4)
         ]

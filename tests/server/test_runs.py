@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import json
 import os
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from ags import runs
+from ags.events import Writer
+from ags.hooks.call import read
+from ags.hooks.decide import Bench, Decider
+from ags.hooks.model import Ground
 from ags.server import keys
-from tests.server.conftest import Answer
 from tests.server.shop import HOLDS, Shop, eventually, opened, problem
+
+PARTLY = "partly"
+# A branch is put in the way of the third just before it starts.
+IN_THE_WAY = f"""
+import subprocess
+from ags.engine import Engine
+start = Engine.start
+async def meddled(self, wish):
+    if wish.name == "{PARTLY}-3":
+        subprocess.run(("git", "-C", wish.folder, "branch", "agent--" + wish.name), check=True)
+    return await start(self, wish)
+Engine.start = meddled
+"""
 
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    with opened(tmp_path_factory.mktemp("shop")) as made:
+    with opened(tmp_path_factory.mktemp("shop"), IN_THE_WAY) as made:
         yield made
 
 
@@ -194,6 +211,27 @@ def test_the_log_events_and_pages(shop: Shop) -> None:
     assert shop.get(f"/runs/{name}/events?after=999999") == {"items": [], "last": 999999}
 
 
+def test_what_hooks_decided_is_among_the_events(shop: Shop) -> None:
+    name = shop.done("true", name="hooked")
+    log = Writer(runs.find(shop.server.ags_home, name) / "events.jsonl")
+
+    def note(fields: Mapping[str, object]) -> None:
+        log.write("hook", **fields)
+
+    async def heard(*commands: str) -> None:
+        ground = Ground("/work/space", "/home/me")
+        decider = Decider(Bench(name, ground, shop.server.home), note)
+        for command in commands:
+            said = {"tool_name": "Bash", "tool_input": {"command": command}, "cwd": "/work/space"}
+            await decider.hear(read("claude", "PreToolUse", said))
+
+    with contextlib.closing(log):
+        asyncio.run(heard("ls", "rm -rf /"))
+    fine, refused = shop.get(f"/runs/{name}/events?kind=hook")["items"]
+    assert (fine["decision"], fine["command"]) == ("allow", "ls")
+    assert (refused["decision"], refused["tool"]) == ("deny", "Bash") and refused["reason"]
+
+
 def test_a_port_of_a_run_comes_to_the_loopback(shop: Shop) -> None:
     serve = "import http.server as h; h.test(h.SimpleHTTPRequestHandler, port=8123)"
     goal = f'echo at work; exec /usr/bin/python3 -c "{serve}"'
@@ -347,37 +385,11 @@ def _record_of(shop: Shop, stem: str) -> Path:
 
 
 def test_the_third_that_fails_tells_of_the_first_two(shop: Shop) -> None:
-    """The project's last branch is put in the way while the first runs start."""
-    for stem in (f"partly-{n}" for n in range(20)):  # who is in the way may be too late
-        names = [f"{stem}-{n}" for n in (1, 2, 3)]
-        answer = _meddled_with(shop, stem, names)
-        if answer.status != 201:
-            break
-    told = problem(answer, 409)
-    assert told["started"] == names[: len(told["started"])] and told["started"]
-    assert names[0] in told["detail"]
-
-
-def _meddled_with(shop: Shop, stem: str, names: list[str]) -> Answer:
-    ready = threading.Event()
-
-    def interfere() -> None:
-        runs = shop.server.ags_home / "names"
-        while not ready.is_set():
-            if (runs / names[0]).is_symlink():
-                with contextlib.suppress(AssertionError):  # too late
-                    shop.project.git("branch", f"agent--{names[-1]}")
-                return
-            time.sleep(0.001)
-
-    meddler = threading.Thread(target=interfere)
-    meddler.start()
-    try:
-        wish = shop.wish("true", name=stem, attempts=len(names))
-        return shop.server.call("POST", "/runs", json=wish)
-    finally:
-        ready.set()
-        meddler.join()
+    names = [f"{PARTLY}-{n}" for n in (1, 2, 3)]
+    wish = shop.wish("true", name=PARTLY, attempts=3)
+    told = problem(shop.server.call("POST", "/runs", json=wish), 409)
+    assert told["started"] == names[:2] and told["subject"] == names[2]
+    assert f"agent--{names[2]}" in told["detail"] and names[0] in told["detail"]
 
 
 def test_all_of_it_was_done_in_one_thread(shop: Shop) -> None:

@@ -74,6 +74,11 @@ def test_dependencies_point_downwards(path: Path) -> None:
         assert RANK[name] <= RANK[here], f"{here} must not import {name}"
 
 
+def test_no_route_is_a_part_of_another() -> None:
+    for path in (SOURCE / "server/routes").glob("*.py"):
+        assert "ags.server.routes" not in path.read_text(), f"{path.name}: have it beside them"
+
+
 def test_no_file_is_larger_than_a_reader_can_hold() -> None:
     files = [*modules(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "bootstrap").rglob("*.py")]
     long = {str(f): n for f in files if (n := len(f.read_text().splitlines())) > MOST_LINES}

@@ -8,7 +8,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
 from urllib.parse import quote_from_bytes
@@ -29,6 +29,7 @@ MOST_RAW = 64 * MIB
 MOST_ENTRIES = 2000
 MOST_LISTED = 64 * MIB
 MOST_PATH = 4096
+CHUNK = 256 * KIB
 BINARY = 8000
 """Bytes from the start in which a NUL tells that it is no text, as git has it."""
 
@@ -312,3 +313,11 @@ def _trouble(parts: Parts, error: OSError) -> AgsError:
         return _missing(parts)
     cause = (error.strerror or str(error)).lower()
     return AgsError(_WHAT, subject=shown(parts), cause=cause)
+
+
+async def pieces(file: IO[bytes], most: int | None = None) -> AsyncIterator[bytes]:
+    """A file's bytes, up to `most`; each is sent before the next is read."""
+    with file:
+        while (most is None or most > 0) and (piece := file.read(CHUNK)):
+            yield piece if most is None else piece[:most]
+            most = None if most is None else most - len(piece)

@@ -119,7 +119,14 @@ async def change(
     return _shown(file, client, after), before != after
 
 
-async def reload(engine: Engine, client: str) -> Moved:
+async def brought(state: State, client: str, *, changed: bool) -> dict[str, Any]:
+    """What became of runs at work, which hold to a policy that changed from now on."""
+    moved = await _moved(state.engine(), client) if changed else Moved((), (), ())
+    unmoved = [{"run": run, "cause": cause} for run, cause in moved.unmoved]
+    return {"reloaded": moved.reloaded, "unmoved": unmoved, "notes": moved.notes}
+
+
+async def _moved(engine: Engine, client: str) -> Moved:
     """Bring the policy as it is now to runs at work: the client's, or all for the person's own."""
     going = tuple(state for state in NEXT if state not in FINAL)
     found = engine.listing(Filter(states=going, client=client or None)).runs

@@ -15,9 +15,8 @@ from ags.egress.policy import Rule
 from ags.engine import Engine
 from ags.errors import AgsError, Missing
 from ags.runs import Run
-from ags.server import allowing, problems, schema
+from ags.server import allowing, problems, schema, settings
 from ags.server import schema_settings as shapes
-from ags.server.routes.settings import brought
 from ags.server.state import State, state_of
 from ags.text import one_line
 
@@ -94,7 +93,7 @@ async def allow_refused(
     shown, added = await allowing.added(ags, client, rules, asked.revision)
     until = await _granted(ags, found, rule, asked.seconds) if rule and asked.seconds else None
     # Even if nothing was added: what the policy allows by now, this run may not know yet.
-    moved = await brought(ags, client, changed=until is None)
+    moved = await settings.brought(ags, client, changed=until is None)
     told = {"rule": spelled(rule) if rule else "", "added": added, "until": until}
     made: dict[str, Any] = schema.clean({**shown, **moved, **told})
     return made

@@ -19,7 +19,6 @@ from ags.events import Watch
 from ags.logtext import Stream
 from ags.model import MIB
 from ags.server import problems, reading, schema
-from ags.server.routes.review import pieces
 from ags.server.state import State, state_of
 from ags.text import encode, utf8
 
@@ -83,7 +82,8 @@ async def raw_file(
     media = "application/octet-stream"
     if isinstance(found, bytes):
         return Response(found, media_type=media, headers=headers)
-    return StreamingResponse(pieces(found, reading.MOST_RAW), media_type=media, headers=headers)
+    sent = reading.pieces(found, reading.MOST_RAW)
+    return StreamingResponse(sent, media_type=media, headers=headers)
 
 
 @router.get(

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import IO, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import StreamingResponse
 
 from ags import proc, review
 from ags.errors import Missing
-from ags.server import problems, schema, showing
+from ags.server import problems, reading, schema, showing
 from ags.server.state import State, state_of
 
 router = APIRouter(tags=["review"])
 Server = Annotated[State, Depends(state_of)]
 
 PATCH = "text/x-diff"
-CHUNK = 1 << 18
 LONGEST = 120.0
 """Seconds to look through a diff."""
 MOST_BEGINNING = 100_000
@@ -82,15 +81,7 @@ async def patch_of_run(ags: Server, run: schema.RunName) -> Response:
         cause = "it has not ended" if not found.is_final else "there is none: see its notes"
         raise Missing("read its patch", subject=found.name, cause=cause) from error
     named = {"Content-Disposition": f'attachment; filename="{found.name}.patch"'}
-    return StreamingResponse(pieces(file), media_type=PATCH, headers=named)
-
-
-async def pieces(file: IO[bytes], most: int | None = None) -> AsyncIterator[bytes]:
-    """A file's bytes, up to `most`; each is sent before the next is read."""
-    with file:
-        while (most is None or most > 0) and (piece := file.read(CHUNK)):
-            yield piece if most is None else piece[:most]
-            most = None if most is None else most - len(piece)
+    return StreamingResponse(reading.pieces(file), media_type=PATCH, headers=named)
 
 
 @router.post(

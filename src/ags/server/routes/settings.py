@@ -49,14 +49,7 @@ async def save_policy(
     if isinstance(found, Mistake):
         return _unfit(found)
     shown, changed = await settings.save(ags, name, asked.text, asked.revision)
-    return schema.clean({**shown, **await brought(ags, name, changed=changed)})
-
-
-async def brought(ags: State, client: str, *, changed: bool) -> dict[str, Any]:
-    """What became of runs at work, which hold to a policy that changed from now on."""
-    moved = await settings.reload(ags.engine(), client) if changed else settings.Moved((), (), ())
-    unmoved = [{"run": run, "cause": cause} for run, cause in moved.unmoved]
-    return {"reloaded": moved.reloaded, "unmoved": unmoved, "notes": moved.notes}
+    return schema.clean({**shown, **await settings.brought(ags, name, changed=changed)})
 
 
 def _unfit(mistake: Mistake) -> Response:
@@ -77,7 +70,9 @@ async def withdraw_rule(
 ) -> dict[str, Any]:
     name = clients.checked_name(client)
     shown, changed = await allowing.withdrawn(ags, name, asked.rule, asked.revision)
-    made: dict[str, Any] = schema.clean({**shown, **await brought(ags, name, changed=changed)})
+    made: dict[str, Any] = schema.clean(
+        {**shown, **await settings.brought(ags, name, changed=changed)}
+    )
     return made
 
 

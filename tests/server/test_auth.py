@@ -242,10 +242,14 @@ def test_strangers_cannot_take_all_places(server: Server) -> None:
     mine = connected(server, f"{asked}Authorization: Bearer {server.token}\r\n\r\n".encode())
     assert b" 200 " in mine.recv(100)
     began = time.monotonic()
-    for data in ("", slow, f"{slow}Content-Type: application/json\r\n\r\n"):
+    body = f"{slow}Content-Type: application/json\r\n\r\n"
+    upgrade = f"{asked}Upgrade: websocket\r\nConnection: Upgrade\r\nContent-Length: 5\r\n\r\n"
+    for data in ("", slow, body, upgrade):
         with contextlib.ExitStack() as held:
-            for _ in range(serve.MOST_CONNECTIONS + 5):
+            for n in range(serve.MOST_CONNECTIONS + 5):
                 held.enter_context(contextlib.closing(connected(server, data.encode())))
+                if n % 50 == 0:  # what is answered came after all of them
+                    assert server.call("GET", "/health").status == 200
             for _ in range(5):
                 assert server.call("GET", "/health").status == 200
                 assert server.call("GET", "//login", token=None).status == 200

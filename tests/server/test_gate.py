@@ -372,6 +372,15 @@ async def status_of(port: int, request: str) -> int:
     return int(line.split()[1])
 
 
+async def whole_of(port: int, request: str) -> bytes:
+    """All that is answered until the server closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request.encode())
+    answer = await asyncio.wait_for(reader.read(), 90)
+    writer.close()
+    return answer
+
+
 def upgrade(port: int, token: str, **headers: str) -> str:
     key = base64.b64encode(os.urandom(16)).decode()
     given = {
@@ -407,6 +416,27 @@ def test_a_websocket_from_elsewhere_is_refused_before_it_is_one(tmp_path: Path) 
         assert await status_of(port, upgrade(port, token, **own)) == 101
         assert victim.reached == 2
         assert await status_of(port, upgrade(port, token, Cookie=COOKIES)) == 101
+
+    asyncio.run(guarded(tmp_path, victim, talk))
+
+
+def test_a_websocket_that_its_parser_does_not_take_is_told_so_and_closed(tmp_path: Path) -> None:
+    victim = Victim()
+
+    async def talk(port: int, token: str) -> None:
+        for headers in (
+            {"Content_Length": "5"},
+            {"Transfer_Encoding": "chunked"},
+            {"X_Long": "x" * 9000},
+        ):
+            head, _, body = (await whole_of(port, upgrade(port, token, **headers))).partition(
+                b"\r\n\r\n"
+            )
+            assert head.startswith(b"HTTP/1.1 400 ")
+            assert json.loads(body)["status"] == 400
+        assert victim.reached == 0
+        assert await status_of(port, upgrade(port, token, X_Long="x" * 8000)) == 101
+        assert await status_of(port, upgrade(port, token, Content_Length="0")) == 101
 
     asyncio.run(guarded(tmp_path, victim, talk))
 

@@ -10,6 +10,7 @@ import asyncio
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from ags.server import problems
 
@@ -84,20 +85,45 @@ class Head:
             raise TooMuch
 
 
-class Prompt(H11Protocol):
+class Place(asyncio.Protocol):
+    """A connection among those that there is room for: a stranger's until the gate lets it in."""
+
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+    since = 0.0
+    _left = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.since = self.loop.time()
+
+    @property
+    def is_strange(self) -> bool:
+        """Those being closed too: over TLS that lasts for as long as the other side likes."""
+        return not self._left and "ags.token" not in (getattr(self, "scope", None) or ())
+
+    def leave(self) -> None:
+        # Not `close`: over TLS that would wait for the other side again.
+        self._left = True
+        self.transport.abort()
+
+
+class Socket(Place, WebSocketsSansIOProtocol):
+    """A WebSocket, or what asks to be one."""
+
+
+class Prompt(Place, H11Protocol):
     """Closes, without an answer, what takes too long to ask.
 
     And what strangers hold is never what somebody with a token waits for: where there are too many
     of them, the one who came first goes.
     """
 
-    _since = 0.0
     _deadline: asyncio.TimerHandle | None = None
     _head: Head | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._since = self.loop.time()
         self._begin()
         self._make_room()
 
@@ -139,6 +165,13 @@ class Prompt(H11Protocol):
             self.transport.write(self.conn.send(event))
         self.transport.close()
 
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        super().handle_websocket_upgrade(event)
+        made = self.transport.get_protocol()
+        # Of one with a body or a long line, its parser says nothing and uvicorn waits for ever.
+        if isinstance(made, Socket) and not made.handshake_initiated:
+            self.send_400_response("Invalid HTTP request received.")
+
     def handle_events(self) -> None:
         super().handle_events()
         if self.conn.their_state is not h11.IDLE:
@@ -146,28 +179,18 @@ class Prompt(H11Protocol):
 
     def _begin(self) -> None:
         if self._deadline is None:
-            self._deadline = self.loop.call_later(PATIENCE, self._leave)
+            self._deadline = self.loop.call_later(PATIENCE, self.leave)
 
     def _in_time(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _leave(self) -> None:
-        # Not `close`: over TLS that would wait for the other side again.
-        self.transport.abort()
-
     def _make_room(self) -> None:
         if len(self.connections) <= MOST_STRANGERS:
             return
-        others = (each for each in self.connections if isinstance(each, Prompt))
+        others = (each for each in self.connections if isinstance(each, Place))
         strangers = [each for each in others if each.is_strange]
         if len(strangers) > MOST_STRANGERS:
             self.logger.warning("Too many connections without a token: the oldest is closed.")
-            min(strangers, key=lambda each: each._since)._leave()
-
-    @property
-    def is_strange(self) -> bool:
-        """Whether the gate has not let it in, and it is still there."""
-        admitted = self.scope is not None and "ags.token" in self.scope
-        return not admitted and not self.transport.is_closing()
+            min(strangers, key=lambda each: each.since).leave()

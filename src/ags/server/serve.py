@@ -32,7 +32,7 @@ from ags.frozen import frozen
 from ags.runs.lock import flock
 from ags.server.app import build
 from ags.server.gate import Ours
-from ags.server.heads import Prompt
+from ags.server.heads import Prompt, Socket
 from ags.server.log import Format, FromUvicorn, Log
 from ags.server.page import Page
 from ags.server.state import State
@@ -398,7 +398,7 @@ def _config(app: ASGIApp, serving: Serving, log: Log) -> uvicorn.Config:
         app,
         loop="asyncio",
         http=Prompt,
-        ws="websockets-sansio",
+        ws=Socket,
         ws_max_size=MOST_FRAME,
         ws_per_message_deflate=False,
         lifespan="off",

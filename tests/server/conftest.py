@@ -206,3 +206,16 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One for all tests of a file that leave it as it was."""
     with serving(tmp_path_factory.mktemp("served")) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("tls")
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(
+        ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+         "-nodes", "-keyout", key, "-out", cert, "-subj", "/CN=ags.example.org", "-days", "2",
+         "-addext", "subjectAltName=DNS:ags.example.org"),
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return cert, key

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ags.server import gate
-from ags.server.app import Watched
 from ags.server.auth import Keys
 from ags.server.heads import Head
-from ags.server.log import Log
-from ags.server.serve import Server as Uvicorn
-from ags.server.serve import Serving, address, bind, ours
-from ags.server.state import State
 
 from .conftest import Server, serving
+from .guarding import Victim, guarded, status_of, upgrade, whole_of
 
 HEARS_OUT = "from ags.server import gate; gate.LET_GO_PATIENCE = 60.0"
 """Whoever is refused may be slow to send the rest: cut off, they would not read why."""
@@ -326,73 +320,6 @@ def test_every_answer_carries_what_keeps_a_browser_strict(shared: Server) -> Non
 
 
 # In this process: WebSockets, and the gate with one check taken out.
-
-
-class Victim:
-    """Takes whatever comes through, and counts."""
-
-    def __init__(self) -> None:
-        self.reached = 0
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.reached += 1
-        if scope["type"] == "websocket":
-            await receive()
-            await send({"type": "websocket.accept", "subprotocol": "ags.v1"})
-            await send({"type": "websocket.close", "code": 1000})
-        else:
-            await send({"type": "http.response.start", "status": 204, "headers": []})
-            await send({"type": "http.response.body", "body": b""})
-
-
-Talk = Callable[[int, str], Awaitable[None]]
-
-
-async def guarded(folder: Path, victim: ASGIApp, talk: Talk) -> None:
-    """The victim behind a gate on a real socket."""
-    log = Log("json", os.open(os.devnull, os.O_WRONLY))
-    state = State({}, folder, folder / "ags", log)
-    sock = bind(address("127.0.0.1"), 0)
-    serving = Serving(ports={"web": 0})
-    gated = gate.Gate(victim, ours(serving, [sock]), state.keys, lambda path: False)
-    server = Uvicorn(Watched(gated, state), serving, state)
-    task = asyncio.create_task(server.serve([sock]))
-    try:
-        await talk(sock.getsockname()[1], state.keys.master())
-    finally:
-        server.end()
-        await task
-
-
-async def status_of(port: int, request: str) -> int:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(request.encode())
-    line = await reader.readline()
-    writer.close()
-    return int(line.split()[1])
-
-
-async def whole_of(port: int, request: str) -> bytes:
-    """All that is answered until the server closes."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(request.encode())
-    answer = await asyncio.wait_for(reader.read(), 90)
-    writer.close()
-    return answer
-
-
-def upgrade(port: int, token: str, **headers: str) -> str:
-    key = base64.b64encode(os.urandom(16)).decode()
-    given = {
-        "Host": f"127.0.0.1:{port}",
-        "Upgrade": "websocket",
-        "Connection": "Upgrade",
-        "Sec-WebSocket-Version": "13",
-        "Sec-WebSocket-Key": key,
-        "Sec-WebSocket-Protocol": f"ags.v1, bearer.{token}",
-    } | {name.replace("_", "-"): value for name, value in headers.items()}
-    lines = "".join(f"{name}: {value}\r\n" for name, value in given.items() if value)
-    return f"GET /api/v1/runs/x/terminal HTTP/1.1\r\n{lines}\r\n"
 
 
 def test_a_websocket_from_elsewhere_is_refused_before_it_is_one(tmp_path: Path) -> None:

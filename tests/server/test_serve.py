@@ -10,11 +10,11 @@ import logging
 import os
 import pty
 import re
+import resource
 import signal
 import socket
 import ssl
 import stat
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,19 +58,6 @@ NAMES = (
 
 def wish(host: str, **others: Any) -> Serving:
     return Serving(ports={"web": 0}, host=host, **others)
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("tls")
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    subprocess.run(
-        ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-         "-nodes", "-keyout", key, "-out", cert, "-subj", "/CN=ags.example.org", "-days", "2",
-         "-addext", "subjectAltName=DNS:ags.example.org"),
-        check=True, capture_output=True,
-    )  # fmt: skip
-    return cert, key
 
 
 @pytest.mark.parametrize("host", BEYOND)
@@ -176,7 +163,8 @@ def words_of(server: Server) -> list[str]:
 def test_it_speaks_tls_itself(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
     cert, key = certificate
     words = ("web", "--no-open", "--tls-cert", str(cert), "--tls-key", str(key))
-    with serving(tmp_path, words) as server:
+    few = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (300, 900))"
+    with serving(tmp_path, words, first=few) as server:
         assert server.url.startswith("https://127.0.0.1:")
         context = ssl.create_default_context(cafile=str(cert))
         context.check_hostname = False
@@ -187,6 +175,8 @@ def test_it_speaks_tls_itself(tmp_path: Path, certificate: tuple[Path, Path]) ->
             head = f"GET /login HTTP/1.1\r\nHost: {server.host}\r\nConnection: close\r\n\r\n"
             wrapped.sendall(head.encode())
             assert b" 200 " in wrapped.recv(65536).splitlines()[0]
+        # Strangers who never end a handshake are no connections yet that could be counted.
+        assert resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE) == (900, 900)
 
 
 def test_a_certificate_that_cannot_be_used_is_told(tmp_path: Path) -> None:

@@ -40,6 +40,12 @@ def tightened(current: tuple[int, int], ceiling: int) -> tuple[int, int]:
     return soft, hard
 
 
+def raise_open_files() -> None:
+    """Of this process, to all it may have: whoever connects must not take the last of them."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def apply(pids: Iterable[int], limits: Limits, *, contained: bool) -> None:
     """Lower the limits of these processes and so of all they start from now on."""
     ceilings = wanted(limits, contained=contained, release=os.uname().release)

@@ -29,10 +29,11 @@ from ags import places, records
 from ags.egress import origins
 from ags.errors import AgsError, Unfit
 from ags.frozen import frozen
+from ags.kernel import rlimits
 from ags.runs.lock import flock
+from ags.server import heads
 from ags.server.app import build
 from ags.server.gate import Ours
-from ags.server.heads import Prompt, Socket
 from ags.server.log import Format, FromUvicorn, Log
 from ags.server.page import Page
 from ags.server.state import State
@@ -340,6 +341,7 @@ def _check_tls(serving: Serving) -> None:
 
 async def serve(state: State, serving: Serving, sockets: Mapping[Part, socket.socket]) -> None:
     """Until a signal says otherwise. Runs do not notice."""
+    rlimits.raise_open_files()
     page = Page(dev=serving.dev) if "web" in sockets else None
     known = ours(serving, list(sockets.values()))
     await Server(build(state, known, page), serving, state).serve([*sockets.values()])
@@ -351,6 +353,7 @@ class Server(uvicorn.Server):
     def __init__(self, app: ASGIApp, serving: Serving, state: State) -> None:
         super().__init__(_config(app, serving, state.log))
         self._state = state
+        self.servers = []
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -373,9 +376,25 @@ class Server(uvicorn.Server):
         self._state.stopping.set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        """In uvicorn's place: it would wait a minute for a TLS handshake."""
+        await asyncio.gather(*(self._listen(each) for each in sockets or ()))
+        self.started = True
         self._state.log.event("serving", pid=os.getpid())
         notify(self._state.environ, "READY=1")
+
+    async def _listen(self, sock: socket.socket) -> None:
+        tls = self.config.ssl
+        patience = heads.PATIENCE if tls else None
+        self.servers.append(
+            await asyncio.get_running_loop().create_server(
+                lambda: heads.Prompt(self.config, self.server_state, {}),
+                sock=sock,
+                backlog=self.config.backlog,
+                ssl=tls,
+                ssl_handshake_timeout=patience,
+                ssl_shutdown_timeout=patience,
+            )
+        )
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._state.log.event("ending")
@@ -397,8 +416,8 @@ def _config(app: ASGIApp, serving: Serving, log: Log) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         loop="asyncio",
-        http=Prompt,
-        ws=Socket,
+        http=heads.Prompt,
+        ws=heads.Socket,
         ws_max_size=MOST_FRAME,
         ws_per_message_deflate=False,
         lifespan="off",

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import sys
 from pathlib import Path
 
 from ags import runs
+from ags.kernel import rlimits
 from ags.supervisor.process import LOCK, Supervisor
 
 
 def main() -> None:
     ags_home, run_id = Path(sys.argv[1]), sys.argv[2]
     # Each connection through the fence takes a few, and they must not run out for who says stop.
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    rlimits.raise_open_files()
     held = runs.Held.adopt(runs.directory(ags_home, run_id), LOCK)
     asyncio.run(_supervise(held, ags_home))
 

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import hashlib
 import http.client
 import os
 import socket
 import stat
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from ags import records
 from ags.errors import AgsError
 from ags.server import heads, serve
-from ags.server.auth import CODE_LIFE, SESSION_LIFE, USE_WRITTEN, Keys, Session
+from ags.server.auth import CODE_LIFE, SESSION_LIFE, USE_WRITTEN, Keys, Session, Unsure
 
 from .conftest import Server, serving
+from .guarding import Victim, guarded, status_of, whole_of
 
 PATHS = ["/health", "/openapi.json", "/runs", "/projects", "/nothing", "//metrics", "//nothing"]
 
@@ -400,3 +405,53 @@ def test_a_damaged_session_is_none(tmp_path: Path) -> None:
     assert keys.who(token) == "session"
     (tmp_path / "server" / "sessions" / digest).write_text('{"created": ')
     assert keys.who(token) is None
+
+
+PASSING = (errno.EMFILE, errno.EIO)
+
+
+def troubled(number: int) -> Callable[[Path], NoReturn]:
+    def read(path: Path) -> NoReturn:
+        raise OSError(number, os.strerror(number), str(path))
+
+    return read
+
+
+@pytest.mark.parametrize("number", [*PASSING, errno.ENOENT, errno.ELOOP])
+def test_a_file_that_cannot_be_read_now_is_no_log_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    async def talk(port: int, token: str) -> None:
+        ask = f"GET /api/v1/runs HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+        ask += f"Authorization: Bearer {token}\r\n\r\n"
+        with monkeypatch.context() as patch:
+            patch.setattr(records, "read_file", troubled(number))
+            told = (await whole_of(port, ask)).lower()
+        if number in PASSING:
+            assert b" 503 " in told.splitlines()[0] and b"retry-after: 1" in told
+        else:
+            assert b" 401 " in told.splitlines()[0]
+        assert await status_of(port, ask) == 204
+
+    asyncio.run(guarded(tmp_path, Victim(), talk))
+
+
+def test_who_waits_for_the_end_of_a_session_waits_out_a_trouble(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = Keys(tmp_path)
+    token = keys.session_for(keys.new_code())
+    assert token
+    asked = 0
+
+    def read(path: Path) -> NoReturn:
+        nonlocal asked
+        asked += 1
+        raise OSError(errno.EMFILE if asked < 9 else errno.ENOENT, "", str(path))
+
+    monkeypatch.setattr(records, "read_file", read)
+    asyncio.run(asyncio.wait_for(keys.until_ended(token, 0.01), 90))
+    assert asked >= 9
+    with pytest.raises(Unsure):
+        monkeypatch.setattr(records, "read_file", troubled(errno.EIO))
+        keys.session_for(keys.new_code())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import hashlib
 import hmac
 import os
@@ -32,6 +33,12 @@ USE_WRITTEN = 60.0
 """How exactly the last use is known; each request writing would be too much."""
 MOST_TOKEN = 200
 """Characters; ours have 43."""
+LASTING = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO, errno.EACCES}
+"""What says that there is no such file, or none that is to be trusted."""
+
+
+class Unsure(AgsError):
+    """Whether a token is good cannot be told now: that logs nobody out."""
 
 
 @frozen
@@ -78,7 +85,7 @@ class Keys:
 
     def _read_master(self, path: Path) -> str:
         try:
-            data, facts = records.read_file(path)
+            data, facts = _read(path)
         except (OSError, ValueError) as error:
             cause, hint = str(error), "remove that file: a new one is made"
             raise AgsError(
@@ -110,7 +117,7 @@ class Keys:
         now = self._clock()
         path = self._codes / _digest(code)
         try:
-            is_good = records.decode(Code, records.read_file(path)[0]).expires >= now
+            is_good = records.decode(Code, _read(path)[0]).expires >= now
         except (OSError, ValueError):
             is_good = False
         if not is_good:
@@ -148,10 +155,16 @@ class Keys:
     async def until_ended(self, token: str, beat: float) -> None:
         """Until it is good no more: at once if ended here, within a beat if by another process."""
         ending = self._endings.setdefault(_digest(token), asyncio.Event())
-        while self.who(token) is not None and not ending.is_set():
+        while self._may_be_good(token) and not ending.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(beat):
                     await ending.wait()
+
+    def _may_be_good(self, token: str) -> bool:
+        try:
+            return self.who(token) is not None
+        except Unsure:
+            return True
 
     def end_session(self, token: str) -> None:
         self.end(_digest(token))
@@ -172,12 +185,14 @@ class Keys:
         """Read each time: once its file is removed or replaced, the old one is nobody's."""
         try:
             return hmac.compare_digest(digest, _digest(self._read_master(self.folder / "token")))
+        except Unsure:
+            raise
         except AgsError:
             return False
 
     def _session(self, digest: str) -> Session | None:
         try:
-            data, facts = records.read_file(self._sessions / digest)
+            data, facts = _read(self._sessions / digest)
             return Session(records.decode(Session, data).created, facts.st_mtime)
         except (OSError, ValueError):
             return None
@@ -200,6 +215,16 @@ class Keys:
 
 def _digest(token: str) -> str:
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()
+
+
+def _read(path: Path) -> tuple[bytes, os.stat_result]:
+    try:
+        return records.read_file(path)
+    except OSError as error:
+        if error.errno in LASTING:
+            raise
+        cause, hint = (error.strerror or str(error)).lower(), "try again in a moment"
+        raise Unsure("look up the token", cause=cause, hint=hint) from error
 
 
 def _private_folders(*folders: Path) -> None:

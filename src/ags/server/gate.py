@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ags.frozen import frozen
 from ags.server import problems
-from ags.server.auth import Keys
+from ags.server.auth import Keys, Unsure
 
 Headers: TypeAlias = dict[str, list[str]]
 
@@ -128,7 +128,11 @@ class Gate:
 
     def _admitted(self, scope: Scope, headers: Headers) -> str:
         given = list(_tokens(scope, headers))
-        if len(given) != 1 or self._keys.who(given[0]) is None:
+        try:
+            is_good = len(given) == 1 and self._keys.who(given[0]) is not None
+        except Unsure as error:
+            raise Refused(_closing(problems.of(error))) from error
+        if not is_good:
             raise _refusal(
                 401,
                 "it needs a token that is good" if given else "it needs a token",

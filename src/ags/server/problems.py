@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.websockets import WebSocket, WebSocketState
 
 from ags.errors import AgsError, Missing, Unfit
+from ags.server.auth import Unsure
 from ags.server.state import State
 from ags.text import utf8
 from ags.workspace.apply import Conflict
@@ -78,6 +79,8 @@ def answer(
 def of(error: AgsError, *, headers: Mapping[str, str] | None = None, **extras: object) -> Response:
     if isinstance(error, Conflict):
         extras["files"] = list(error.files)
+    if isinstance(error, Unsure):
+        headers = {"Retry-After": "1", **(headers or {})}
     return answer(
         status_of(error),
         f"Cannot {error.what}",
@@ -94,6 +97,8 @@ def status_of(error: AgsError) -> int:
         return 404
     if isinstance(error, Unfit):
         return 422
+    if isinstance(error, Unsure):
+        return 503
     return 507 if _is_full(error) else 409
 
 

@@ -18,7 +18,7 @@ from ags.control.wire import Ended, Size
 from ags.engine import Engine
 from ags.errors import AgsError, Missing
 from ags.frozen import frozen
-from ags.server.auth import Keys
+from ags.server.auth import Keys, Unsure
 from ags.server.state import State
 from ags.server.stream import BEAT, MOST_STREAMS, PATIENCE, counted
 
@@ -42,6 +42,8 @@ async def serve(websocket: WebSocket, state: State, run: str, size: Size, *, she
             return
         try:
             await _visit(websocket, state, run, size, shell=shell)
+        except Unsure as error:
+            await _close(websocket, FULL, f"{error}; the run goes on")
         except Missing as error:
             await _close(websocket, MISSING, error.cause)
         except AgsError as error:

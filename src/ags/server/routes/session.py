@@ -34,7 +34,7 @@ class LoggedIn(BaseModel):
     operation_id="log_in",
     summary="Exchange a one-time code for a session's token",
     response_model=LoggedIn,
-    responses=problems.documented(403, 422, 507),
+    responses=problems.documented(403, 422, 503, 507),
     openapi_extra={"security": []},
 )
 async def log_in(given: LogIn, state: Annotated[State, Depends(state_of)]) -> LoggedIn | Response:

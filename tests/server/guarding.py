@@ -44,7 +44,9 @@ async def guarded(folder: Path, victim: ASGIApp, talk: Talk, serving: Serving = 
     log = Log("json", os.open(os.devnull, os.O_WRONLY))
     state = State({}, folder, folder / "ags", log)
     sock = bind(address("127.0.0.1"), 0)
-    gated = gate.Gate(victim, ours(serving, [sock]), state.keys, lambda path: False)
+    gated = gate.Gate(
+        victim, ours(serving, [sock.getsockname()[1]]), state.keys, lambda path: False
+    )
     server = Uvicorn(Watched(gated, state), serving, state)
     task = asyncio.create_task(server.serve([sock]))
     try:

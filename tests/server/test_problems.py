@@ -72,7 +72,7 @@ async def asked(folder: Path, talk: Callable[[Ask], Awaitable[None]]) -> str:
     api.add_api_route("/number", number)
     sock = bind(address("127.0.0.1"), 0)
     serving = Serving(ports={"web": 0})
-    gated = gate.Gate(api, ours(serving, [sock]), state.keys, lambda path: False)
+    gated = gate.Gate(api, ours(serving, [sock.getsockname()[1]]), state.keys, lambda path: False)
     server = Uvicorn(application.Watched(gated, state), serving, state)
     task = asyncio.create_task(server.serve([sock]))
     port = sock.getsockname()[1]

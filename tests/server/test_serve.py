@@ -137,6 +137,15 @@ def test_the_public_name_is_ours_with_and_without_its_port() -> None:
     assert known.origins == {"https://a.example"}
 
 
+@pytest.mark.parametrize(("scheme", "port"), [("http", 80), ("https", 443), ("http", 443)])
+def test_a_port_that_browsers_leave_out_may_be_left_out(scheme: str, port: int) -> None:
+    tls = {"tls_cert": Path("cert"), "tls_key": Path("key")} if scheme == "https" else {}
+    known = ours(wish("127.0.0.1", **tls), [port])
+    is_default = (scheme, port) != ("http", 443)
+    assert ("localhost" in known.hosts) == (f"{scheme}://[::1]" in known.origins) == is_default
+    assert f"127.0.0.1:{port}" in known.hosts and f"{scheme}://localhost:{port}" in known.origins
+
+
 def test_behind_a_proxy_the_public_name_is_taken_and_no_other(tmp_path: Path) -> None:
     words = ("web", "--no-open", "--behind-proxy", "--public-url", "https://ags.example.org")
     with serving(tmp_path, words, port=free_port()) as server:

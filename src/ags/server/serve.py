@@ -53,6 +53,7 @@ KEPT = 10
 MOST_FRAME = 64 * 1024
 SELDOM = 60.0
 """Seconds between warnings of uvicorn that say the same: anybody can cause them."""
+DEFAULT_PORT = {"http": 80, "https": 443}
 LABEL = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"
 PLACE = re.compile(rf"({LABEL}(\.{LABEL})*|\[[0-9a-f:.]+\])(:[0-9]+)?", re.IGNORECASE)
 """A name or an address, and a port. What urlsplit finds there may be less than what is there."""
@@ -72,7 +73,7 @@ class Serving:
     dev: bool = False
 
     @property
-    def scheme(self) -> str:
+    def scheme(self) -> Literal["http", "https"]:
         return "https" if self.tls_cert else "http"
 
 
@@ -171,13 +172,14 @@ def _public_host(url: str) -> str:
     return host if port in (None, 443) else f"{host}:{port}"
 
 
-def ours(serving: Serving, sockets: Sequence[socket.socket]) -> Ours:
+def ours(serving: Serving, ports: Sequence[int]) -> Ours:
     """The names under which requests may come in."""
-    ports = [each.getsockname()[1] for each in sockets]
     names = [*LOOPBACK_NAMES]
     if not (bound := address(serving.host)).is_unspecified:
         names.append(f"[{bound}]" if bound.version == 6 else str(bound))
     hosts = {f"{name}:{port}" for name in names for port in ports}
+    if DEFAULT_PORT[serving.scheme] in ports:  # browsers leave it out
+        hosts |= set(names)
     origins = {f"{serving.scheme}://{host}" for host in hosts}
     if serving.public_url:
         host, origin = public(serving.public_url)
@@ -343,7 +345,7 @@ async def serve(state: State, serving: Serving, sockets: Mapping[Part, socket.so
     """Until a signal says otherwise. Runs do not notice."""
     rlimits.raise_open_files()
     page = Page(dev=serving.dev) if "web" in sockets else None
-    known = ours(serving, list(sockets.values()))
+    known = ours(serving, [each.getsockname()[1] for each in sockets.values()])
     await Server(build(state, known, page), serving, state).serve([*sockets.values()])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import socket
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import uvicorn
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from ags import runs
 from ags.errors import AgsError
@@ -412,6 +413,35 @@ def test_one_who_does_not_read_for_long_is_left(tmp_path: Path) -> None:
     given, closed = asyncio.run(asyncio.wait_for(scene(), 120))
     assert closed
     assert given < 200, "it was read on although nobody took it"
+
+
+@pytest.mark.parametrize("broken", ["source", "reader"])
+def test_a_source_that_fails_is_in_the_log_and_a_reader_that_left_is_not(
+    tmp_path: Path, broken: str
+) -> None:
+    log = tmp_path / "log"
+    trouble = OSError(errno.EIO, "Input/output error")
+
+    async def source() -> AsyncGenerator[list[bytes], None]:
+        if broken == "source":
+            raise trouble
+        yield [stream.message("1", "output", b"{}")]
+
+    async def send(message: Message) -> None:
+        if broken == "reader" and message["type"] == "http.response.body":
+            raise trouble
+
+    async def stays() -> Message:
+        await asyncio.sleep(3600)
+        return {}
+
+    async def scene() -> None:
+        with log.open("wb") as file:
+            state = State({}, tmp_path, tmp_path / "ags", Log("json", file.fileno()))
+            await EventStream(state, source())(known({}, state), stays, send)
+
+    asyncio.run(asyncio.wait_for(scene(), 120))
+    assert ("Input/output error" in log.read_text()) == (broken == "source")
 
 
 def test_a_torn_line_is_not_sent_and_its_number_is_used_again(tmp_path: Path) -> None:

@@ -55,6 +55,10 @@ def counted(state: State) -> Iterator[bool]:
         state.metrics.streams -= 1
 
 
+class Deaf(Exception):
+    """The reader is gone, or takes nothing. What the source fails with is something else."""
+
+
 class EventStream(Response):
     """Sends what `source` gives until that ends, the reader leaves or may no more, or we stop."""
 
@@ -92,8 +96,8 @@ class EventStream(Response):
             await _cancelled(sending, *others)
         if sending.cancelled():
             await self._last(send)
-        elif isinstance(error := sending.exception(), TimeoutError | OSError):
-            return  # a reader that does not read cannot be told of an end
+        elif isinstance(error := sending.exception(), Deaf):
+            return  # nor can it be told of an end
         elif error is not None:
             # The head is out, so nobody else can answer for it: who follows comes again.
             self._state.log.failure(error, str(scope.get("ags.id", "")))
@@ -119,11 +123,14 @@ class EventStream(Response):
         await self._last(send)
 
     async def _send(self, send: Send, data: bytes, *, more: bool = True) -> None:
-        async with asyncio.timeout(self._patience):
-            await send({"type": "http.response.body", "body": data, "more_body": more})
+        try:
+            async with asyncio.timeout(self._patience):
+                await send({"type": "http.response.body", "body": data, "more_body": more})
+        except OSError as error:
+            raise Deaf from error
 
     async def _last(self, send: Send) -> None:
-        with contextlib.suppress(TimeoutError, OSError):
+        with contextlib.suppress(Deaf):
             await self._send(send, b"", more=False)
 
 

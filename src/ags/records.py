@@ -87,7 +87,11 @@ def sync_directory(path: Path) -> None:
 def write_error(what: str, path: Path, error: OSError) -> AgsError:
     cause = (error.strerror or str(error)).lower()
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    hint = "make room on that disk, then try again; nothing was lost" if full else ""
+    hint = (
+        "make room on that disk, then try again; nothing was lost"
+        if full
+        else "see that it can be written, then try again"
+    )
     return AgsError(what, subject=path, cause=cause, hint=hint)
 
 

@@ -465,6 +465,21 @@ def test_ports_that_cannot_be_are_told() -> None:
             serve.bind(address("127.0.0.1"), port)
 
 
+def test_a_state_folder_that_takes_nothing_is_told(tmp_path: Path) -> None:
+    with (
+        open("/dev/full", "wb", buffering=0) as full,
+        pytest.raises(AgsError, match="cannot start the server") as refused,
+        serve.listening(tmp_path, wish("127.0.0.1"), {"web": full.fileno()}),
+    ):
+        pass
+    assert "make room" in refused.value.hint
+    (tmp_path / "server/web.lock").symlink_to("elsewhere")
+    seats = serve.seats(tmp_path, ["web"])
+    with pytest.raises(AgsError, match="cannot start the server") as refused, seats:
+        pass
+    assert refused.value.hint
+
+
 def test_a_port_that_an_agent_had_is_not_ours_any_more(tmp_path: Path) -> None:
     with serving(tmp_path) as made:
         port = int(made.url.rpartition(":")[2])

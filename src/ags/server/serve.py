@@ -226,17 +226,26 @@ def _bind_error(at: Address, port: int, error: OSError | OverflowError) -> AgsEr
 def seats(ags_home: Path, parts: Sequence[Part]) -> Iterator[dict[Part, int]]:
     """Take the locks that are free; what is missing from the answer is served already."""
     places.make_state_folder(ags_home)
-    (ags_home / "server").mkdir(mode=0o700, exist_ok=True)
     with contextlib.ExitStack() as held:
         taken: dict[Part, int] = {}
-        for part in parts:
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(_lock_file(ags_home, part), flags, 0o600)
-            held.callback(os.close, descriptor)
-            if flock(descriptor, 0):
-                os.truncate(descriptor, 0)
-                taken[part] = descriptor
+        with _written(ags_home):
+            (ags_home / "server").mkdir(mode=0o700, exist_ok=True)
+            for part in parts:
+                flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+                descriptor = os.open(_lock_file(ags_home, part), flags, 0o600)
+                held.callback(os.close, descriptor)
+                if flock(descriptor, 0):
+                    os.truncate(descriptor, 0)
+                    taken[part] = descriptor
         yield taken
+
+
+@contextlib.contextmanager
+def _written(ags_home: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise records.write_error("start the server", ags_home / "server", error) from error
 
 
 def running(ags_home: Path, part: Part, patience: float = 5.0) -> Running | None:
@@ -286,10 +295,11 @@ def listening(
         }
         for part, descriptor in taken.items():
             port = sockets[part].getsockname()[1]
-            _claim(ags_home, port)
             url, local = url_of(serving, at, sockets[part]), local_url(serving, at, port)
             running = Running(os.getpid(), url, port, local)
-            os.pwrite(descriptor, records.encode(running), 0)
+            with _written(ags_home):
+                _claim(ags_home, port)
+                os.pwrite(descriptor, records.encode(running), 0)
         yield sockets
 
 
@@ -302,10 +312,7 @@ def _claim(ags_home: Path, port: int) -> None:
             " it left for this address",
             hint="choose another with --port or --api-port",
         )
-    try:
-        origins.note(ags_home, "served", port)
-    except OSError as error:
-        raise records.write_error("note the port", ags_home / "server", error) from error
+    origins.note(ags_home, "served", port)
 
 
 def urls(serving: Serving, sockets: Mapping[Part, socket.socket]) -> dict[Part, str]:

@@ -75,11 +75,12 @@ class Shop:
 
 
 def problem(answer: Answer, status: int) -> Any:
-    """What a refused request is told: what, why, and as problem+json."""
+    """What a refused request is told: what, why, and what to do, as problem+json."""
     assert answer.status == status, answer.text
     assert answer.headers["Content-Type"] == "application/problem+json"
     told = answer.json()
-    assert told["status"] == status and told["title"].startswith("Cannot ") and told["detail"]
+    assert told["status"] == status and told["title"].startswith("Cannot ")
+    assert told["detail"] and told["hint"]
     return told
 
 

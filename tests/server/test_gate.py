@@ -80,6 +80,7 @@ def test_a_form_of_a_page_elsewhere_has_no_effect(shared: Server, form: str, ori
     answer = shared.send("POST", "/api/v1/session", headers, body.format(code=code).encode())
     assert answer.status == (403 if origin else 415)
     assert answer.headers["Content-Type"] == "application/problem+json"
+    assert answer.json()["hint"]
     # The code is still good, and the same in our own form is taken.
     assert log_in(shared, code, Origin=shared.url) == 200
 
@@ -297,7 +298,7 @@ def test_what_is_not_json_is_told_so(shared: Server, body: str) -> None:
     given = {"Content-Type": "application/json", "Authorization": f"Bearer {shared.token}"}
     answer = shared.send("POST", "/api/v1/runs", given, data)
     assert answer.status in (400, 422), answer.text
-    assert answer.json()["status"] == answer.status
+    assert answer.json()["status"] == answer.status and answer.json()["hint"]
 
 
 def test_every_answer_carries_what_keeps_a_browser_strict(shared: Server) -> None:

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 
-from ags.server import heads
+from ags.server import heads, serve
 from ags.server.serve import Serving
 
-from .guarding import Victim, guarded
+from .guarding import Victim, guarded, status_of, whole_of
+
+
+def test_where_there_is_no_room_that_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def talk(port: int, token: str) -> None:
+        ask = f"GET /api/v1/runs HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+        ask += f"Authorization: Bearer {token}\r\n\r\n"
+        assert await status_of(port, ask) == 204
+        monkeypatch.setattr(serve, "MOST_CONNECTIONS", 2)
+        _, other = await asyncio.open_connection("127.0.0.1", port)
+        head, _, body = (await whole_of(port, ask)).partition(b"\r\n\r\n")
+        other.close()
+        assert head.startswith(b"HTTP/1.1 503 ") and b"retry-after" in head.lower()
+        assert json.loads(body)["status"] == 503 and json.loads(body)["hint"]
+
+    asyncio.run(guarded(tmp_path, Victim(), talk))
 
 
 def test_a_handshake_that_nobody_goes_on_with_is_ended(

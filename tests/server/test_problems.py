@@ -104,6 +104,7 @@ def test_an_error_is_told_as_it_is(tmp_path: Path, name: str) -> None:
         assert status == told["status"] == wanted, told
         assert told["type"] == "about:blank"
         assert told["title"].startswith("Cannot ")
+        assert told["hint"]
         if name == "plain":
             assert told["title"] == "Cannot stop the run"
             assert (told["detail"], told["hint"]) == ("it is over", "start it")
@@ -130,7 +131,7 @@ def test_values_that_cannot_be_meant_are_named_one_by_one(tmp_path: Path) -> Non
             assert status == 422
             [wrong] = told["errors"]
             assert wrong["where"] == "query.n"
-            assert wrong["what"]
+            assert wrong["what"] and told["hint"]
             assert len(json.dumps(told)) < 1000
 
     asyncio.run(asked(tmp_path, talk))
@@ -138,8 +139,9 @@ def test_values_that_cannot_be_meant_are_named_one_by_one(tmp_path: Path) -> Non
 
 def test_an_address_without_a_route_and_a_method_without_one(tmp_path: Path) -> None:
     async def talk(ask: Ask) -> None:
-        assert (await ask("GET", "/api/v1/nothing"))[0] == 404
-        assert (await ask("PUT", "/number"))[0] == 405
+        for method, path, wanted in (("GET", "/api/v1/nothing", 404), ("PUT", "/number", 405)):
+            status, told = await ask(method, path)
+            assert status == wanted and "openapi.json" in told["hint"]
 
     asyncio.run(asked(tmp_path, talk))
 

@@ -18,6 +18,7 @@ from ags.prepare import limits_here
 from ags.projects import Project
 from ags.runs import Order, Run
 from ags.server import keys
+from ags.server.fetching import REDO
 from ags.server.keys import Key, Named
 from ags.server.schema import NewRun
 from ags.workspace import git
@@ -95,7 +96,8 @@ def _place(engine: Engine, asked: NewRun) -> tuple[Path, str]:
         return _repository(found), _client(found, client)
     if Path(os.path.realpath(engine.ags_home)) in (folder, *folder.parents):
         cause = "it lies in the state folder, where the work of all clients is"
-        raise Unfit("use the project", subject=asked.project, cause=cause)
+        hint = "name the project by its id, or a repository elsewhere"
+        raise Unfit("use the project", subject=asked.project, cause=cause, hint=hint)
     return folder, client or ""
 
 
@@ -106,13 +108,16 @@ def _folder(path: str) -> Path:
             return folder
     except OSError:  # a name too long, a folder that is not ours to look into
         pass
-    raise Missing("use the project", subject=path, cause="there is no such folder on the server")
+    cause = "there is no such folder on the server"
+    hint = "give its whole path there, or add it as a project by its address"
+    raise Missing("use the project", subject=path, cause=cause, hint=hint)
 
 
 def _repository(project: Project) -> Path:
     if project.state in ("cloning", "failed"):
         cause = project.error or "it is still being cloned"
-        raise AgsError("use the project", subject=project.name, cause=cause)
+        hint = REDO if project.state == "failed" else "wait until it is there"
+        raise AgsError("use the project", subject=project.name, cause=cause, hint=hint)
     return project.folder
 
 

@@ -23,6 +23,9 @@ from ags.store import Filter
 from ags.workspace import remote
 from ags.workspace.remote import Person, Url, checked_url
 
+REDO = "remove the project, then add it again"
+"""Of one that was never cloned whole."""
+
 
 @frozen
 class Progress:

@@ -156,9 +156,8 @@ class Prompt(Place, H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """As everything that goes wrong here is told: uvicorn itself would say it in plain text."""
-        told = problems.answer(
-            400, "Cannot take the request", detail="it is not HTTP, or its head is too large"
-        )
+        cause = "it is not HTTP, or its head is too large"
+        told = problems.answer(400, "Cannot take the request", detail=cause)
         headers = [*told.raw_headers, (b"connection", b"close")]
         answer = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
         for event in (answer, h11.Data(data=bytes(told.body)), h11.EndOfMessage()):

@@ -111,7 +111,8 @@ class Machine:
         programs.program(name)
         if name in self._stages:
             cause = "it is being installed right now"
-            raise AgsError("install the agent", subject=name, cause=cause)
+            hint = "wait until that is done"
+            raise AgsError("install the agent", subject=name, cause=cause, hint=hint)
         self._stages[name] = "starting"
         self._failed.pop(name, None)
         self._tell(name)

@@ -24,6 +24,22 @@ from ags.workspace.apply import Conflict
 
 MEDIA_TYPE = "application/problem+json"
 SCHEMA = "#/components/schemas/Problem"
+DESCRIBED = "GET /api/v1/openapi.json describes what can be asked"
+HINTS = {
+    400: DESCRIBED,
+    403: "open the page by the address that `ags up` printed, and ask from there",
+    404: "look at the list of what there is",
+    405: DESCRIBED,
+    408: "send it again, without a pause",
+    409: "look at how it is now, then try again",
+    413: "send less at once",
+    415: "send JSON, with `Content-Type: application/json`",
+    422: "correct what is named, then send it again",
+    431: "send fewer headers",
+    503: "try again in a moment",
+    507: "make room on that disk, then try again",
+}
+"""What to do where nobody knew better."""
 MOST_ERRORS = 20
 MOST_TEXT = 300
 """Characters of a validator's word or place: it may quote what was sent."""
@@ -68,7 +84,7 @@ def answer(
         "title": title,
         "status": status,
         "detail": detail,
-        "hint": hint,
+        "hint": hint or HINTS.get(status, ""),
         "subject": subject,
         **extras,
     }
@@ -149,7 +165,8 @@ async def _unfit(connection: HTTPConnection, error: Exception) -> Response:
 
 
 def unreadable() -> Response:
-    return answer(400, "Cannot read the request", detail="its body is not JSON")
+    cause, hint = "its body is not JSON", "send one JSON value, in UTF-8"
+    return answer(400, "Cannot read the request", detail=cause, hint=hint)
 
 
 async def _http(connection: HTTPConnection, error: Exception) -> Response:
@@ -157,7 +174,11 @@ async def _http(connection: HTTPConnection, error: Exception) -> Response:
     details = {404: "there is nothing at this address", 405: "it cannot be asked in this way"}
     detail = details.get(error.status_code, str(error.detail))
     made = answer(
-        error.status_code, "Cannot answer the request", detail=detail, headers=error.headers
+        error.status_code,
+        "Cannot answer the request",
+        detail=detail,
+        hint=DESCRIBED,
+        headers=error.headers,
     )
     return await _closed(connection, made, detail)
 
@@ -165,8 +186,7 @@ async def _http(connection: HTTPConnection, error: Exception) -> Response:
 async def _system(connection: HTTPConnection, error: Exception) -> Response:
     if not _is_full(error):
         return await _unforeseen(connection, error)
-    hint = "make room on that disk, then try again"
-    made = answer(507, "Cannot write", detail="no space left on device", hint=hint)
+    made = answer(507, "Cannot write", detail="no space left on device")
     return await _closed(connection, made, "no space left on device")
 
 

@@ -46,6 +46,8 @@ _MODES: dict[str, Kind] = {
     "160000": "submodule",
 }
 _WHAT = "read this path"
+_SUCH_AS = "such as src/main.py"
+_LIST = "list the folder that it is in, or should be in"
 
 
 @frozen
@@ -71,11 +73,11 @@ def parts_of(path: str) -> Parts:
     """
     if "\0" in path or len(path.encode(errors="surrogatepass")) > MOST_PATH:
         cause = "it holds a NUL" if "\0" in path else f"it is over {MOST_PATH} bytes long"
-        raise Unfit(_WHAT, cause=cause)
+        raise Unfit(_WHAT, cause=cause, hint=_SUCH_AS)
     parts = tuple(part for part in path.split("/") if part not in ("", "."))
     if path.startswith("/") or ".." in parts:
         cause = "it is not below the workspace"
-        raise Unfit(_WHAT, subject=utf8(path)[:200], cause=cause, hint="such as src/main.py")
+        raise Unfit(_WHAT, subject=utf8(path)[:200], cause=cause, hint=_SUCH_AS)
     if ".git" in parts:
         raise _missing(parts, "git's own files are not shown")
     return parts
@@ -103,7 +105,7 @@ async def raw(run: Run, parts: Parts, side: Side) -> IO[bytes] | bytes:
             return open(os.dup(descriptor), "rb", buffering=0)  # noqa: ASYNC230
     repository, found = await _in_commit(run, parts, side)
     if found.kind == "folder":
-        raise AgsError(_WHAT, subject=shown(parts), cause="it is a folder")
+        raise AgsError(_WHAT, subject=shown(parts), cause="it is a folder", hint="list it")
     _check_size(parts, found.size or 0)
     return await _blob(repository, found)
 
@@ -205,7 +207,8 @@ async def _in_commit(run: Run, parts: Parts, side: Side) -> tuple[Repository, In
     commit = run.base if side == "base" else run.result.commit if run.result else None
     if commit is None:
         cause = "it has none" if run.is_final else "it has none yet"
-        raise Missing(f"look into its {side}", subject=run.name, cause=cause)
+        hint = "look at its workspace" if run.workspace else "look at base"
+        raise Missing(f"look into its {side}", subject=run.name, cause=cause, hint=hint)
     repository = await git.find(run.project)
     if not parts:
         return repository, InCommit("folder", f"{commit}^{{tree}}", None)
@@ -215,7 +218,8 @@ async def _in_commit(run: Run, parts: Parts, side: Side) -> tuple[Repository, In
     mode, found, size = listed[0][0]
     kind = _MODES.get(mode, "other")
     if kind not in ("file", "folder"):
-        raise AgsError(_WHAT, subject=shown(parts), cause=f"it is a {kind}, which is not followed")
+        cause = f"it is a {kind}, which is not followed"
+        raise AgsError(_WHAT, subject=shown(parts), cause=cause, hint=_LIST)
     return repository, InCommit(kind, found, size)
 
 
@@ -298,13 +302,13 @@ def _check_size(parts: Parts, size: int) -> None:
 
 
 def _missing(parts: Parts, cause: str = "there is no such file or folder") -> Missing:
-    return Missing(_WHAT, subject=shown(parts)[:200], cause=cause)
+    return Missing(_WHAT, subject=shown(parts)[:200], cause=cause, hint=_LIST)
 
 
 def _unreadable(parts: Parts, mode: int) -> AgsError:
     kinds = {stat.S_IFLNK: "a link, which is not followed", stat.S_IFDIR: "a folder"}
     cause = f"it is {kinds.get(stat.S_IFMT(mode), 'neither a file nor a folder')}"
-    return AgsError(_WHAT, subject=shown(parts), cause=cause)
+    return AgsError(_WHAT, subject=shown(parts), cause=cause, hint=_LIST)
 
 
 def _trouble(parts: Parts, error: OSError) -> AgsError:
@@ -312,7 +316,7 @@ def _trouble(parts: Parts, error: OSError) -> AgsError:
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG):
         return _missing(parts)
     cause = (error.strerror or str(error)).lower()
-    return AgsError(_WHAT, subject=shown(parts), cause=cause)
+    return AgsError(_WHAT, subject=shown(parts), cause=cause, hint="open it on the server")
 
 
 async def pieces(file: IO[bytes], most: int | None = None) -> AsyncIterator[bytes]:

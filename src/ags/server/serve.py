@@ -23,7 +23,7 @@ from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ags import places, records
 from ags.egress import origins
@@ -31,7 +31,7 @@ from ags.errors import AgsError, Unfit
 from ags.frozen import frozen
 from ags.kernel import rlimits
 from ags.runs.lock import flock
-from ags.server import heads
+from ags.server import heads, problems
 from ags.server.app import build
 from ags.server.gate import Ours
 from ags.server.log import Format, FromUvicorn, Log
@@ -360,9 +360,22 @@ class Server(uvicorn.Server):
     """Uvicorn, without threads or log of its own, that tells streams to end before it does."""
 
     def __init__(self, app: ASGIApp, serving: Serving, state: State) -> None:
-        super().__init__(_config(app, serving, state.log))
+        super().__init__(_config(self._answer, serving, state.log))
+        self._app = app
         self._state = state
         self.servers = []
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """In the place of uvicorn's own bound, which would be told in plain text."""
+        if scope["type"] == "http" and len(self.server_state.connections) >= MOST_CONNECTIONS:
+            logging.getLogger("uvicorn.error").warning("Too many connections: one is refused.")
+            cause, hint = "too many are open", "close a page or a terminal, then try again"
+            headers = {"Connection": "close", "Retry-After": "5"}
+            title = "Cannot take another connection"
+            told = problems.answer(503, title, detail=cause, hint=hint, headers=headers)
+            await told(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -435,7 +448,6 @@ def _config(app: ASGIApp, serving: Serving, log: Log) -> uvicorn.Config:
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=KEPT,
         timeout_graceful_shutdown=GRACE,
         ssl_certfile=serving.tls_cert,

@@ -12,7 +12,7 @@ from ags import clients, projects
 from ags.errors import AgsError, Missing, Unfit
 from ags.projects import Project
 from ags.server import problems, schema
-from ags.server.fetching import Fetching, fetching_of, meant
+from ags.server.fetching import REDO, Fetching, fetching_of, meant
 from ags.server.state import State, state_of
 
 router = APIRouter(tags=["projects"])
@@ -129,13 +129,13 @@ async def pull_project(
 def _check_pullable(project: Project) -> None:
     cause = ""
     if project.linked:
-        cause = "it is a folder of your own"
+        cause, hint = "it is a folder of your own", "pull there, with git"
     elif project.state in ("cloning", "pulling"):
-        cause = f"it is {project.state} right now"
+        cause, hint = f"it is {project.state} right now", "wait until that is done"
     elif project.state == "failed":
-        cause = project.error or "it has not been cloned"
+        cause, hint = project.error or "it has not been cloned", REDO
     if cause:
-        raise AgsError("pull", subject=project.name, cause=cause)
+        raise AgsError("pull", subject=project.name, cause=cause, hint=hint)
 
 
 @router.get(

@@ -29,15 +29,21 @@ def test_a_sound_machine_is_ok(shared: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "what", "cause"),
+    ("file", "text", "what", "cause", "hint"),
     [
-        ("config.toml", "nonsense = 1\n", "Cannot read the settings", "nonsense"),
-        ("policy.yaml", "domains: {", "Cannot read the policy", "policy.yaml"),
-        ("config.toml", '[limits]\ndisk_free = "900TiB"\n', "Cannot start runs", "floor"),
+        ("config.toml", "nonsense = 1\n", "Cannot read the settings", "nonsense", "known here"),
+        ("policy.yaml", "domains: {", "Cannot read the policy", "policy.yaml", "correct it"),
+        (
+            "config.toml",
+            '[limits]\ndisk_free = "900TiB"\n',
+            "Cannot start runs",
+            "floor",
+            "disk_free",
+        ),
     ],
 )
 def test_what_is_degraded_is_told_with_its_repair(
-    tmp_path: Path, file: str, text: str, what: str, cause: str
+    tmp_path: Path, file: str, text: str, what: str, cause: str, hint: str
 ) -> None:
     settings(tmp_path, file, text)
     with serving(tmp_path) as server:
@@ -46,6 +52,7 @@ def test_what_is_degraded_is_told_with_its_repair(
         [problem] = told["problems"]
         assert problem["what"] == what
         assert cause in problem["cause"]
+        assert hint in problem["hint"]
 
 
 def test_a_damaged_run_is_told(server: Server) -> None:

@@ -29,7 +29,7 @@ class Trouble:
 
     what: str
     cause: str
-    hint: str = ""
+    hint: str
 
 
 class Checkup:
@@ -87,7 +87,8 @@ def _damaged(store: Store) -> Iterator[Trouble]:
     for each in damaged[:MOST_DAMAGED]:
         yield Trouble(f"Cannot read the run {each.id}", each.cause, f"`ags rm --force {each.id}`")
     if (more := len(damaged) - MOST_DAMAGED) > 0:
-        yield Trouble("Cannot read more runs", f"there are {more} more like these")
+        cause, hint = f"there are {more} more like these", "remove these first"
+        yield Trouble("Cannot read more runs", cause, hint)
 
 
 async def _sandbox() -> tuple[Trouble, ...]:
@@ -99,4 +100,5 @@ async def _sandbox() -> tuple[Trouble, ...]:
 
 def _told(error: AgsError) -> Trouble:
     place = f"{error.subject}: " if error.subject else ""
-    return Trouble(f"Cannot {error.what}", place + error.cause, error.hint)
+    hint = error.hint or ("correct it there" if place else "`ags doctor` tells more")
+    return Trouble(f"Cannot {error.what}", place + error.cause, hint)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ags.server import problems
 from tests.server.conftest import Answer, Server, serving
 from tests.workspace.repositories import Checkout, checkout
 
@@ -81,6 +82,7 @@ def problem(answer: Answer, status: int) -> Any:
     told = answer.json()
     assert told["status"] == status and told["title"].startswith("Cannot ")
     assert told["detail"] and told["hint"]
+    assert told.keys() <= problems.Problem.model_fields.keys()
     return told
 
 

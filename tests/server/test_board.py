@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ags import runs
+from ags import projects, runs
 from ags.events import Writer
 from ags.runs import Run
 from ags.server import board as boards
@@ -27,6 +27,7 @@ from tests.server.conftest import Server
 from tests.server.listening import Message, eventually, listening
 from tests.server.test_stream import HOLDS, let_go, metrics
 from tests.server.test_stream import served as served
+from tests.workspace.repositories import checkout
 
 SOON = 90.0
 
@@ -237,6 +238,25 @@ def test_a_broken_off_reader_loses_no_change_that_was_left_out_for_a_later_one(
                         assert await again.take() == told[taken:]
             async with following(board, start) as again:
                 assert await again.take() == told
+
+    play(scene())
+
+
+def test_a_projects_branch_is_told_without_anybody_asking_for_it(tmp_path: Path) -> None:
+    async def scene() -> None:
+        state = state_in(tmp_path)
+        place = checkout(tmp_path / "project")
+        place.write("a.txt", "hello\n")
+        place.commit("first")
+        project = await projects.link(state.ags_home, place.folder, "")
+        board = Board(state)
+        async with following(board) as follower:
+            await follower.hears(lambda value: value.get("head") == "main")
+            place.git("checkout", "-qb", "other")
+            await follower.hears(lambda value: value.get("head") == "other")
+            await projects.remove(state.engine(), project.id)
+            await follower.hears(lambda value: value == {"id": project.id})
+            assert board.tips.told(project.id) == ""
 
     play(scene())
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import re
 from pathlib import Path
 
 import pytest
+
+from ags.server.fetching import Fetching
+from ags.server.log import Log
+from ags.server.routes.health import metrics
+from ags.server.state import State
 
 from .conftest import Server, serving
 
@@ -86,6 +93,23 @@ def test_metrics_are_what_prometheus_reads(server: Server) -> None:
     assert "MADEUP" not in answer.text
     assert 'ags_request_seconds_bucket{le="+Inf"} 4' in answer.text
     assert int(re.findall(r"process_resident_memory_bytes (\d+)", answer.text)[0]) > 1 << 20
+
+
+def test_an_agent_that_is_installed_is_no_clone(tmp_path: Path) -> None:
+    async def scene() -> None:
+        log = Log("json", os.open(os.devnull, os.O_WRONLY))
+        state = State({}, tmp_path, tmp_path / "ags", log)
+        work = Fetching(state)
+        install = asyncio.create_task(asyncio.sleep(3600))
+        state.tasks.add(install)
+        assert b"\nags_clones_open 0\n" in (await metrics(state, work)).body
+        work._begin("project-x", asyncio.sleep(3600), "clone")
+        assert b"\nags_clones_open 1\n" in (await metrics(state, work)).body
+        await asyncio.sleep(0)  # it has begun
+        for each in state.tasks:
+            each.cancel()
+
+    asyncio.run(scene())
 
 
 def test_each_request_is_one_line_of_the_log_without_its_query(server: Server) -> None:

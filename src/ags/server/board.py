@@ -13,7 +13,6 @@ import re
 import secrets
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Collection
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,11 +20,11 @@ from ags import asking, projects
 from ags.errors import AgsError
 from ags.events import Watch
 from ags.projects import Project
-from ags.server.rows import row
-from ags.server.schema import clean
+from ags.server.rows import project_row, row
 from ags.server.sight import ROUND, Seen, Sight
 from ags.server.state import State
 from ags.server.stream import as_json, message
+from ags.server.tips import Tips
 from ags.text import utf8
 
 TICK = 0.3
@@ -48,6 +47,7 @@ class Board:
     def __init__(self, state: State) -> None:
         self.watch = Watch()
         """For all who follow a log in this process."""
+        self.tips = Tips()
         self._state = state
         self._sight = Sight(state.ags_home, state.store)
         self._life = secrets.token_hex(4)
@@ -64,6 +64,7 @@ class Board:
         self._followers = 0
         self._looking: asyncio.Task[None] | None = None
         self._asking: asyncio.Task[None] | None = None
+        self._tipping: asyncio.Task[None] | None = None
 
     def project_changed(self, fields: dict[str, Any]) -> None:
         """`fields` are as the API shows a project."""
@@ -150,10 +151,10 @@ class Board:
             self._looking = asyncio.create_task(self._look_on())
 
     def _rest(self) -> None:
-        for task in (self._looking, self._asking):
+        for task in (self._looking, self._asking, self._tipping):
             if task is not None:
                 task.cancel()
-        self._looking = self._asking = None
+        self._looking = self._asking = self._tipping = None
 
     async def _look_on(self) -> None:
         while True:
@@ -204,8 +205,24 @@ class Board:
         for id_ in self._projects.keys() - {each.id for each in there}:
             self.project_gone(id_)
         for each in there:
-            known = self._projects.get(each.id, _UNTOLD)
-            self.project_changed(known | _facts(each, runs_of[each.folder, each.client]))
+            known = self._projects.get(each.id, {})
+            told = {name: known[name] for name in ("progress", "stage") if name in known}
+            fields = project_row(each, runs_of[each.folder, each.client], self.tips.told(each.id))
+            self.project_changed(fields | told)
+        self._look_at_tips(there)
+
+    def _look_at_tips(self, there: tuple[Project, ...]) -> None:
+        """In a task of its own: git takes its time."""
+        self.tips.keep({each.id for each in there})
+        old = [each for each in there if self.tips.is_old(each)]
+        if old and (self._tipping is None or self._tipping.done()):
+            self._tipping = asyncio.create_task(self._tip(old))
+
+    async def _tip(self, old: list[Project]) -> None:
+        for each in old:
+            head = await self.tips.of(each)
+            if (known := self._projects.get(each.id)) is not None:
+                self.project_changed(known | {"head": head})
 
     def _show_those_of(self, folders: Collection[tuple[Path, str]]) -> None:
         for id_, seen in self._sight.runs.items() if folders else ():
@@ -238,24 +255,6 @@ class Board:
             async with asyncio.timeout(PATIENCE):
                 return [_shown(each) for each in await asking.asked(self._state.engine(), name)]
         return []
-
-
-_UNTOLD = {"progress": None, "stage": "", "head": ""}
-"""Of a project, what only the one who clones it knows."""
-
-
-def _facts(project: Project, runs: int) -> dict[str, Any]:
-    return {
-        "id": project.id,
-        "name": utf8(project.name),
-        "url": utf8(project.url),
-        "client": project.client,
-        "state": project.state,
-        "error": utf8(project.error),
-        "added": project.added,
-        "runs": runs,
-        "apart": clean(asdict(project.apart)),
-    }
 
 
 def _shown(one: asking.Asked) -> dict[str, Any]:

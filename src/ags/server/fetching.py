@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections import Counter
 from collections.abc import Coroutine
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,8 @@ from starlette.requests import HTTPConnection
 
 from ags import projects
 from ags.errors import AgsError, Unfit
-from ags.frozen import frozen
 from ags.projects import Adding, Project
-from ags.server.schema import clean
+from ags.server.rows import Progress, project_row
 from ags.server.state import State, state_of
 from ags.store import Filter
 from ags.workspace import remote
@@ -25,12 +22,6 @@ from ags.workspace.remote import Person, Url, checked_url
 
 REDO = "remove the project, then add it again"
 """Of one that was never cloned whole."""
-
-
-@frozen
-class Progress:
-    stage: str = ""
-    percent: int | None = None
 
 
 class Fetching:
@@ -41,7 +32,11 @@ class Fetching:
         self._progress: dict[str, Progress] = {}
         self._tasks: dict[asyncio.Task[None], str] = {}
         """Each with its project, which may have several: of two pulls, one finds it locked."""
-        self._heads: dict[str, tuple[int, str]] = {}
+
+    @property
+    def under_way(self) -> int:
+        """Clones and pulls."""
+        return len(self._tasks)
 
     def clone(self, adding: Adding) -> None:
         """Goes on by itself; how it ended is written down in the project."""
@@ -106,64 +101,27 @@ class Fetching:
 
     def tell(self, project: Project) -> None:
         """Everybody who follows the board, without waiting for git."""
-        _, head = self._heads.get(project.id, (0, ""))
-        self._state.board.project_changed(self._fields(project, head, self._count(project)))
+        head = self._state.board.tips.told(project.id)
+        self._state.board.project_changed(self._row(project, self._count(project), head))
 
     async def shown(self, project: Project) -> dict[str, Any]:
-        return self._fields(project, await self._head(project), self._count(project))
+        head = await self._state.board.tips.of(project)
+        return self._row(project, self._count(project), head)
 
     async def all_shown(self, found: tuple[Project, ...]) -> list[dict[str, Any]]:
         listed = self._state.engine().listing().runs
         runs = Counter((each.project, each.client) for each in listed)
-        told = []
-        for each in found:
-            count = runs[each.folder, each.client]
-            told.append(self._fields(each, await self._head(each), count))
-        return told
+        tips = self._state.board.tips
+        return [
+            self._row(each, runs[each.folder, each.client], await tips.of(each)) for each in found
+        ]
 
     def _count(self, project: Project) -> int:
         where = Filter(project=project.folder, client=project.client)
         return self._state.engine().listing(where, limit=1).total
 
-    def _fields(self, project: Project, head: str, runs: int) -> dict[str, Any]:
-        progress = self._progress.get(project.id, Progress())
-        made: dict[str, Any] = clean(
-            {
-                "id": project.id,
-                "name": project.name,
-                "url": project.url,
-                "client": project.client,
-                "linked": project.linked,
-                "state": project.state,
-                "progress": progress.percent,
-                "stage": progress.stage,
-                "error": project.error,
-                "head": head,
-                "added": project.added,
-                "runs": runs,
-                "apart": asdict(project.apart),
-            }
-        )
-        return made
-
-    async def _head(self, project: Project) -> str:
-        """Git is asked only when its file is another: a list has many projects."""
-        stamp = _stamp(project.folder)
-        known = self._heads.get(project.id)
-        if known is not None and stamp == known[0] != 0:
-            return known[1]
-        head = ""
-        with contextlib.suppress(AgsError):
-            head = await projects.head(project)
-        self._heads[project.id] = (stamp, head)
-        return head
-
-
-def _stamp(folder: Path) -> int:
-    for file in (folder / "HEAD", folder / ".git/HEAD"):
-        with contextlib.suppress(OSError):
-            return os.lstat(file).st_mtime_ns
-    return 0
+    def _row(self, project: Project, runs: int, head: str) -> dict[str, Any]:
+        return project_row(project, runs, head, self._progress.get(project.id))
 
 
 def meant(url: str) -> Url:

@@ -65,6 +65,8 @@ class Problem(BaseModel):
     """The paths of a conflict."""
     errors: list[Wrong] | None = None
     """What is wrong with the request, value by value."""
+    started: list[str] | None = None
+    """The runs that were started before another could not be."""
     id: str | None = None
     """Of a failure nobody foresaw: the log has it too."""
 

@@ -1,10 +1,14 @@
-"""A run as one row of a list, the same wherever it is shown."""
+"""A run or a project as one row of a list, the same wherever it is shown."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
+from ags.frozen import frozen
+from ags.projects import Project
 from ags.runs import Moment, Run
+from ags.server.schema import clean
 from ags.store import Summary
 from ags.text import utf8
 
@@ -38,6 +42,38 @@ def row(summary: Summary, project_id: str | None = None) -> dict[str, Any]:
         "deletions": summary.deletions,
         "applied": summary.applied,
     }
+
+
+@frozen
+class Progress:
+    """Of a clone or a pull that is under way here."""
+
+    stage: str = ""
+    percent: int | None = None
+
+
+def project_row(
+    project: Project, runs: int, head: str, progress: Progress | None = None
+) -> dict[str, Any]:
+    progress = progress or Progress()
+    made: dict[str, Any] = clean(
+        {
+            "id": project.id,
+            "name": project.name,
+            "url": project.url,
+            "client": project.client,
+            "linked": project.linked,
+            "state": project.state,
+            "progress": progress.percent,
+            "stage": progress.stage,
+            "error": project.error,
+            "head": head,
+            "added": project.added,
+            "runs": runs,
+            "apart": asdict(project.apart),
+        }
+    )
+    return made
 
 
 def _cut(goal: str) -> str:

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from ags import __version__
 from ags.server import problems
+from ags.server.fetching import Fetching, fetching_of
 from ags.server.metrics import Facts
 from ags.server.state import State, state_of
 from ags.store import Filter
@@ -62,9 +63,11 @@ async def health(state: Annotated[State, Depends(state_of)]) -> Health:
     response_class=PlainTextResponse,
     responses=problems.documented(409),
 )
-async def metrics(state: Annotated[State, Depends(state_of)]) -> PlainTextResponse:
+async def metrics(
+    state: Annotated[State, Depends(state_of)], work: Annotated[Fetching, Depends(fetching_of)]
+) -> PlainTextResponse:
     asking = sum(counts(state, Filter(asking=True)).values())
-    text = state.metrics.text(Facts(counts(state), asking, len(state.tasks)))
+    text = state.metrics.text(Facts(counts(state), asking, work.under_way))
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 

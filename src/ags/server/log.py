@@ -5,11 +5,15 @@ Never a header, a body, a query or a code: what is not written cannot be read by
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
+import select
+import stat
 import time
 import traceback
+from collections.abc import Mapping
 from typing import Literal
 
 from ags.text import one_line, utf8
@@ -17,34 +21,67 @@ from ags.text import one_line, utf8
 Format = Literal["text", "json"]
 Level = Literal["info", "warning", "error"]
 STDERR = 2
+PIECE = select.PIPE_BUF
+"""Bytes that fit wherever there is room at all."""
 MOST = 8192
 """Characters of one value: a path may be as long as a header."""
 
 
 class Log:
+    """Only what is taken at once is written: a terminal may be held, and there is one thread."""
+
     def __init__(self, style: Format, descriptor: int = STDERR) -> None:
         self._style = style
-        self._descriptor = descriptor
+        self._descriptor = _never_waiting(descriptor)
+        self._room = select.poll()
+        self._room.register(self._descriptor, select.POLLOUT)
+        self._rest = b""
+        """Of the line that was begun."""
+        self._lost = 0
 
     def event(self, what: str, level: Level = "info", **fields: object) -> None:
+        if not self._written():
+            self._lost += 1
+            return
+        if self._lost:
+            self._rest = self._line("lines lost", "warning", {"count": self._lost})
+            self._lost = 0
+        self._rest += self._line(what, level, fields)
+        self._written()
+
+    def _written(self) -> bool:
+        """Whether all is."""
+        try:
+            while self._rest and self._room.poll(0):
+                self._rest = self._rest[os.write(self._descriptor, self._rest[:PIECE]) :]
+        except BlockingIOError:
+            return False
+        except OSError:  # a full disk or a reader that left must not end a request
+            self._rest = b""
+        return not self._rest
+
+    def _line(self, what: str, level: Level, fields: Mapping[str, object]) -> bytes:
         now = time.time()
         shown = {name: _short(value) for name, value in fields.items() if value is not None}
         if self._style == "json":
             line = json.dumps({"time": round(now, 3), "level": level, "event": what, **shown})
         else:
             line = _as_text(now, level, what, shown)
-        data = line.encode() + b"\n"
-        # A full disk or a reader that left must not end a request.
-        try:
-            while data:
-                data = data[os.write(self._descriptor, data) :]
-        except OSError:
-            return
+        return line.encode() + b"\n"
 
     def failure(self, error: BaseException, request: str) -> None:
         """What nobody foresaw: with all there is to find out why."""
         trace = "".join(traceback.format_exception(error))[-MOST:]  # its end tells the most
         self.event("failure", "error", request=request, error=type(error).__name__, trace=trace)
+
+
+def _never_waiting(descriptor: int) -> int:
+    """A terminal or a pipe opened again: others write there too, and may want to wait."""
+    with contextlib.suppress(OSError):
+        if os.isatty(descriptor) or stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+            return os.open(f"/proc/self/fd/{descriptor}", flags)
+    return descriptor
 
 
 class FromUvicorn(logging.Handler):

@@ -11,6 +11,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
  * @property {(event: KeyboardEvent) => unknown} run
  * @property {boolean} [anywhere]  also while typing in a field
  * @property {boolean} [typing]  only then
+ * @property {boolean} [repeats]  again and again while it is held down
  */
 
 const PATIENCE = 1200;
@@ -94,7 +95,8 @@ function pressed(event) {
   const found = open.findLast((each) => each.key === wanted);
   if (found) {
     event.preventDefault();
-    found.run(event);
+    // A finger that rests on a key means one thing, not also what comes next.
+    if (!event.repeat || found.repeats) found.run(event);
   } else if (open.some((each) => each.key.startsWith(`${name} `))) {
     first = name;
     forget = window.setTimeout(() => (first = ""), PATIENCE);

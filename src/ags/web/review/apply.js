@@ -33,6 +33,9 @@ function told({ outcome, target }) {
 
 /** @param {Reviewing} model */
 export async function undo(model) {
+  // A second one would take back what was applied before it.
+  if (model.undoing.value) return;
+  model.undoing.value = true;
   model.settled?.();
   try {
     const done = await call("POST", `/runs/${model.name}/undo`, {});
@@ -41,6 +44,7 @@ export async function undo(model) {
     failed(error);
   }
   await model.refresh();
+  model.undoing.value = false;
 }
 
 /** @param {Reviewing} model @returns {string[]} */

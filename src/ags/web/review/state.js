@@ -50,6 +50,7 @@ export class Reviewing {
     this.diff = signal(/** @type {Diff | null} */ (null));
     this.problem = signal(/** @type {import("../api.js").Problem | null} */ (null));
     this.loading = signal(false);
+    this.undoing = signal(false);
     this.comments = signal(/** @type {Comment[]} */ ([]));
     this.editing = signal(/** @type {Editing | null} */ (null));
     this.selection = signal(/** @type {Selection | null} */ (null));

@@ -111,10 +111,10 @@ export function Board({ query }) {
     queueMicrotask(() => /** @type {HTMLElement | null} */ (document.querySelector(".projects [aria-current]"))?.focus());
   };
   useKeys([
-    { key: "j", label: "Next run", group: "Board", run: () => move(1) },
-    { key: "k", label: "Previous run", group: "Board", run: () => move(-1) },
-    { key: "ArrowDown", label: "Next run", group: "Board", run: () => move(1) },
-    { key: "ArrowUp", label: "Previous run", group: "Board", run: () => move(-1) },
+    { key: "j", repeats: true, label: "Next run", group: "Board", run: () => move(1) },
+    { key: "k", repeats: true, label: "Previous run", group: "Board", run: () => move(-1) },
+    { key: "ArrowDown", repeats: true, label: "Next run", group: "Board", run: () => move(1) },
+    { key: "ArrowUp", repeats: true, label: "Previous run", group: "Board", run: () => move(-1) },
     { key: "Enter", label: "Open the run", group: "Board", run: () => current && go(`/run/${current.name}`) },
     { key: "r", label: "Review the run", group: "Board", run: () => current && go(`/run/${current.name}/review`) },
     { key: "x", label: "Stop the run", group: "Board", run: () => current && !isOver(current) && setStopping(current) },

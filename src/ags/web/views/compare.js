@@ -129,8 +129,8 @@ export function Compare({ query }) {
   };
   const press = (/** @type {string} */ selector) => /** @type {HTMLElement | null} */ (document.querySelector(`.attempt.chosen ${selector}`))?.click();
   useKeys([
-    { key: "l", label: "Next attempt", group: "Compare", run: () => move(1) },
-    { key: "h", label: "Previous attempt", group: "Compare", run: () => move(-1) },
+    { key: "l", repeats: true, label: "Next attempt", group: "Compare", run: () => move(1) },
+    { key: "h", repeats: true, label: "Previous attempt", group: "Compare", run: () => move(-1) },
     { key: "r", label: "Review the attempt", group: "Compare", run: () => current && go(`/run/${current.name}/review`) },
     { key: "a", label: "Apply the attempt", group: "Compare", run: () => press(".primary") },
     { key: "Escape", label: "Back to the board", group: "Compare", run: () => go("/") },

@@ -122,12 +122,12 @@ function useReviewKeys({ model, shown, load, apply, list }) {
   /** @param {KeyboardEvent} event */
   const isMore = (event) => event.shiftKey;
   useKeys([
-    { key: "j", label: "Next change", group, run: moving((at) => toChange(model, at, 1)) },
-    { key: "k", label: "Previous change", group, run: moving((at) => toChange(model, at, -1)) },
-    { key: "ArrowDown", label: "Next line (with Shift: select)", group, run: (event) => moving((at) => toLine(model, at, 1, isMore(event)))() },
-    { key: "ArrowUp", label: "Previous line (with Shift: select)", group, run: (event) => moving((at) => toLine(model, at, -1, isMore(event)))() },
-    { key: "n", label: "Next file", group, run: moving((at) => toNextFile(model, at, 1)) },
-    { key: "p", label: "Previous file", group, run: moving((at) => toNextFile(model, at, -1)) },
+    { key: "j", repeats: true, label: "Next change", group, run: moving((at) => toChange(model, at, 1)) },
+    { key: "k", repeats: true, label: "Previous change", group, run: moving((at) => toChange(model, at, -1)) },
+    { key: "ArrowDown", repeats: true, label: "Next line (with Shift: select)", group, run: (event) => moving((at) => toLine(model, at, 1, isMore(event)))() },
+    { key: "ArrowUp", repeats: true, label: "Previous line (with Shift: select)", group, run: (event) => moving((at) => toLine(model, at, -1, isMore(event)))() },
+    { key: "n", repeats: true, label: "Next file", group, run: moving((at) => toNextFile(model, at, 1)) },
+    { key: "p", repeats: true, label: "Previous file", group, run: moving((at) => toNextFile(model, at, -1)) },
     { key: "x", label: "Mark the file as viewed", group, run: moving((at) => toggleViewed(model, at)) },
     { key: "c", label: "Comment on the selected lines", group, run: moving((at) => (model.selection.value || toChange(model, at, 1)) && model.write()) },
     { key: "l", label: "List comments, send them", group, run: list },
@@ -189,7 +189,7 @@ function Head({ model, since, load, canApply, onDrawer, onApply, onComments }) {
     </div>
     <div class="deeds">
       <${Button} kind=${waiting ? "primary" : "plain"} hotkey="l" onClick=${onComments}>${waiting ? `Send ${counted(waiting, "comment")}` : had}<//>
-      ${run?.left.includes("undo") && html`<${Button} hotkey="U" onClick=${() => undo(model)}>Undo apply<//>`}
+      ${run?.left.includes("undo") && html`<${Button} hotkey="U" busy=${model.undoing.value} onClick=${() => undo(model)}>Undo apply<//>`}
       <${Button} kind=${waiting ? "plain" : "primary"} hotkey="a" disabled=${!canApply} title=${canApply ? undefined : appliedTo(run)}
         onClick=${onApply}>Apply<//>
     </div>

@@ -83,10 +83,10 @@ function Shown({ run, row, feed, tab, changed }) {
     if (next) go(`/run/${next.name}${tab === "activity" ? "" : `/${tab}`}`);
   };
   useKeys([
-    { key: "J", label: "Next run, as the board has them", group: "Run", run: () => hop(1) },
-    { key: "K", label: "Previous run", group: "Run", run: () => hop(-1) },
-    { key: "[", label: "Tab to the left", group: "Run", run: () => step(-1) },
-    { key: "]", label: "Tab to the right", group: "Run", run: () => step(1) },
+    { key: "J", repeats: true, label: "Next run, as the board has them", group: "Run", run: () => hop(1) },
+    { key: "K", repeats: true, label: "Previous run", group: "Run", run: () => hop(-1) },
+    { key: "[", repeats: true, label: "Tab to the left", group: "Run", run: () => step(-1) },
+    { key: "]", repeats: true, label: "Tab to the right", group: "Run", run: () => step(1) },
   ]);
   const waiting = asks.value.filter((each) => each.run_id === run.id).length;
   const items = TABS.map((id) => ({ id, href: here(id), label: id === "network" && waiting ? `Network (${waiting})` : LABELS[id] }));

@@ -2,8 +2,9 @@
 // The top bar, the list of keys, and what was just told.
 import { signal } from "@preact/signals";
 import { reachable, useKeys } from "./keys.js";
+import { counted } from "./run/text.js";
 import { asks, connection, dismiss, go, prefs, route, toasts, withQuery } from "./store.js";
-import { Button, Code, count, Dialog, html, isNarrow, Kbd, Menu } from "./ui.js";
+import { Button, Code, Dialog, html, isNarrow, Kbd, Menu } from "./ui.js";
 import { call, logOut } from "./api.js";
 
 const listed = signal(false);
@@ -59,7 +60,7 @@ export function Bar() {
     <a class="button primary new" href="/new">New<span class="wide-only"> run</span><${Kbd} keys="n" /></a>
     <span class="grow"></span>
     ${waiting.length > 0 && html`<a class="badge" href=${`/run/${waiting[0].run}`} title="Go to the run that asks">
-      ${count(waiting.length, "ask")}<span class="wide-only"> waiting</span></a>`}
+      ${counted(waiting.length, "ask")}<span class="wide-only"> waiting</span></a>`}
     <span class=${`connection ${state}`} role="status">${SAID[state]}</span>
     <a class="button quiet wide-only" href="/settings" aria-current=${route.value.view === "settings" ? "page" : undefined}>Settings</a>
     <button type="button" class="button quiet wide-only" title="Dark, light, or as the system (T)" onClick=${nextTheme}>

@@ -4,6 +4,7 @@ import htm from "htm";
 import { h } from "preact";
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { signal } from "@preact/signals";
+import { counted } from "./run/text.js";
 import { connection, toast } from "./store.js";
 
 /** @typedef {import("preact").ComponentChildren} Children */
@@ -120,16 +121,13 @@ export function Age({ ts, until }) {
 export function Changes({ row }) {
   if (row.files === null || row.files === undefined) return html`<span class="changes"></span>`;
   if (!row.files) return html`<span class="changes faint">none</span>`;
-  const said = `${count(row.files, "file")}, ${row.insertions ?? 0} lines added, ${row.deletions ?? 0} removed`;
+  const said = `${counted(row.files, "file")}, ${row.insertions ?? 0} lines added, ${row.deletions ?? 0} removed`;
   return html`<span class="changes" title=${said}>
     <span class="file-count">${row.files}<span class="hidden"> files, </span></span>
     <span class="plus">+${short(row.insertions ?? 0)}</span>
     <span class="minus">−${short(row.deletions ?? 0)}</span>
   </span>`;
 }
-
-/** @param {number} number @param {string} word */
-export const count = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 
 /** @param {number} number */
 export const short = (number) => (number < 10_000 ? String(number) : `${Math.round(number / 1000)}k`);

@@ -3,8 +3,8 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { call, Problem, problemOf } from "../api.js";
 import { failed, go, projects, runs, isOver, toast, withQuery } from "../store.js";
-import { plain } from "../run/text.js";
-import { Button, classes, Confirm, count, Dialog, html, Menu, TextField, Trouble } from "../ui.js";
+import { counted, plain } from "../run/text.js";
+import { Button, classes, Confirm, Dialog, html, Menu, TextField, Trouble } from "../ui.js";
 import { lastPart, projectKey, tally } from "./sift.js";
 
 /** @typedef {import("../store.js").Project} Project */
@@ -114,7 +114,7 @@ function Removing({ project, onClose }) {
     : html`<p>Its clone is removed from this machine. A folder of your own stays as it is, and so does
         the repository at <span class="mono">${project.url}</span>.</p>`;
   return html`<${Confirm} key=${problem ? "again" : "first"} title=${`Remove ${project.name}?`} text=${text}
-    action=${problem ? "Remove anyway" : "Remove"} onYes=${remove} onClose=${onClose} stays />`;
+    action=${problem ? "Remove anyway" : "Remove"} onYes=${remove} onClose=${onClose} stays late=${problem !== null} />`;
 }
 
 /** @param {{project: Project, current: boolean, all: number, working: number, onRemove: () => void}} props */
@@ -135,7 +135,7 @@ function Entry({ project, current, all, working, onRemove }) {
 /** @param {{all: number, working: number}} props */
 function Counts({ all, working }) {
   return html`<span class="counts">${working > 0 && html`<span class="working" title=${`${working} at work`}>${working}<span class="hidden"> at work of </span></span>`}
-    <span class="faint" title=${count(all, "run")}>${all}</span></span>`;
+    <span class="faint" title=${counted(all, "run")}>${all}</span></span>`;
 }
 
 /** All runs, or those of a folder that is none of our projects. @param {{href: string, label: string, title?: string, current: boolean, all: number, working: number}} props */

@@ -1,7 +1,7 @@
 // @ts-check
 // One run, or one group of attempts, as one line.
-import { Age, Changes, classes, count, firstLine, html, money, short, State } from "../ui.js";
-import { oneLine, plain } from "../run/text.js";
+import { counted, oneLine, plain } from "../run/text.js";
+import { Age, Changes, classes, firstLine, html, money, short, State } from "../ui.js";
 import { tally } from "./sift.js";
 
 /** @typedef {import("../store.js").Row} Row */
@@ -58,7 +58,7 @@ export function RunRow({ row, within, index, chosen, project, onCursor }) {
 export function GroupRow({ group, rows, index }) {
   const states = [...tally(rows, (row) => (row.asking ? "asking" : row.state))];
   return html`<div role="row" aria-rowindex=${index + 2} class="run-row head">
-    <span role="cell" class="c-state">${count(rows.length, "attempt")}</span>
+    <span role="cell" class="c-state">${counted(rows.length, "attempt")}</span>
     <span role="none" class="c-text">
       <span role="cell" class="c-goal cut" title=${plain(rows[0].goal)}><bdi>${firstLine(plain(rows[0].goal))}</bdi></span>
       <span role="cell" class="c-last cut faint">${states.map(([state, number]) => `${number} ${state}`).join(", ")}</span>

@@ -6,9 +6,9 @@ import { useEffect, useState } from "preact/hooks";
 import { call, problemOf } from "../api.js";
 import { useKeys } from "../keys.js";
 import { read } from "../patience.js";
+import { counted, plainName } from "../run/text.js";
 import { failed, toast } from "../store.js";
 import { Button, Dialog, Field, html, Notice, Spinner, Trouble } from "../ui.js";
-import { counted, plain } from "./text.js";
 
 /** @typedef {import("./state.js").Reviewing} Reviewing */
 /** @typedef {{name: string, run: string | null}} Branch */
@@ -25,7 +25,7 @@ const HEADS = "refs/heads/";
 
 /** @param {{outcome: string, target: string | null}} done */
 function told({ outcome, target }) {
-  const name = plain((target ?? "").replace(HEADS, ""));
+  const name = plainName((target ?? "").replace(HEADS, ""));
   if (outcome === "nothing") return "Nothing to apply: all of it is there already";
   if (outcome === "push") return `Pushed to ${name}`;
   return outcome === "fast-forward" ? `${name} moved forward` : `Applied to ${name} (${outcome})`;
@@ -39,7 +39,7 @@ export async function undo(model) {
   model.settled?.();
   try {
     const done = await call("POST", `/runs/${model.name}/undo`, {});
-    toast(`Taken back from ${plain((done.target ?? "").replace(HEADS, ""))}`, { kind: "done" });
+    toast(`Taken back from ${plainName((done.target ?? "").replace(HEADS, ""))}`, { kind: "done" });
   } catch (error) {
     failed(error);
   }
@@ -151,7 +151,7 @@ function Into({ model, how, into, onInto }) {
 function Risks({ risks, seen, onSeen }) {
   return html`<${Notice} kind="warn" title="Look at these before you apply">
     <ul class="risks" tabindex="0" aria-label="What deserves a second look">${risks.map((risk) => html`<li>
-      <code>${plain(risk.path)}${risk.line ? `:${risk.line}` : ""}</code><span>${plain(risk.reason)}</span></li>`)}</ul>
+      <code>${plainName(risk.path)}${risk.line ? `:${risk.line}` : ""}</code><span>${plainName(risk.reason)}</span></li>`)}</ul>
     <label class="seen"><input type="checkbox" autofocus checked=${seen} onChange=${(/** @type {Event} */ event) =>
       onSeen(/** @type {HTMLInputElement} */ (event.target).checked)} /> I have looked at ${risks.length === 1 ? "it" : `all ${risks.length}`}</label>
   <//>`;
@@ -167,6 +167,6 @@ function Newer({ onShow }) {
 function Refused({ problem }) {
   return html`<div role="alert"><${Trouble} problem=${problem} />
     ${problem.files.length > 0 && html`<h3>Conflicts</h3>
-      <ul class="conflicts">${problem.files.map((file) => html`<li><code>${plain(file)}</code></li>`)}</ul>
+      <ul class="conflicts">${problem.files.map((file) => html`<li><code>${plainName(file)}</code></li>`)}</ul>
       <p class="faint">Nothing was changed. Start a new run from where the project stands now, or merge by hand.</p>`}</div>`;
 }

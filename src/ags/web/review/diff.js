@@ -4,6 +4,7 @@
 import { Component } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
+import { counted, plainName } from "../run/text.js";
 import { prefs } from "../store.js";
 import { classes, html } from "../ui.js";
 import { blocksOf } from "./cells.js";
@@ -13,7 +14,7 @@ import { arrivals } from "./highlight.js";
 import { Half, sideOf, Unified } from "./line.js";
 import { fileHere } from "./moving.js";
 import { cellOn, cellsOf, flattener, LINE } from "./rows.js";
-import { counted, MOST, plain } from "./text.js";
+import { MOST } from "./text.js";
 import { useWindow } from "./window.js";
 
 /** @typedef {import("./rows.js").Row} Row */
@@ -206,8 +207,8 @@ function isMarked(cell, marks) {
 /** @param {{row: import("./rows.js").NoteRow}} props */
 function Note({ row }) {
   const where = row.line ? ` (line ${row.line})` : "";
-  if (!row.isRisk) return html`<span>${plain(row.text)}</span>`;
-  return html`<span class="risk"><strong>Look at this:</strong> ${plain(row.text)}${where}</span>`;
+  if (!row.isRisk) return html`<span>${plainName(row.text)}</span>`;
+  return html`<span class="risk"><strong>Look at this:</strong> ${plainName(row.text)}${where}</span>`;
 }
 
 /** @param {{row: import("./rows.js").GapRow, model: Reviewing}} props */
@@ -226,7 +227,7 @@ function Gap({ row, model }) {
 }
 
 /** @param {{text: string}} props */
-const Heading = ({ text }) => text && html`<span class="heading">${plain(text)}</span>`;
+const Heading = ({ text }) => text && html`<span class="heading">${plainName(text)}</span>`;
 
 /** Lines chosen by their numbers: click, shift-click, or drag. @param {Reviewing} model @param {{current: Shown | null}} shown */
 function useSelecting(model, shown) {

@@ -1,9 +1,10 @@
 // @ts-check
 /** A line of code as it is shown. */
 
+import { counted } from "../run/text.js";
 import { html } from "../ui.js";
 import { arrivals, tokensOf } from "./highlight.js";
-import { counted, MOST, pieces } from "./text.js";
+import { MOST, pieces } from "./text.js";
 import { changedWords } from "./words.js";
 
 /** @typedef {import("./cells.js").Cell} Cell */

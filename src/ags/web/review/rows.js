@@ -1,8 +1,9 @@
 // @ts-check
 /** The diff as one flat list of rows, each with the height that it will have, nearly. */
 
+import { bytesText } from "../run/text.js";
 import { blocksOf, isWhole, runsOf } from "./cells.js";
-import { bytes, columns, MOST, TAB } from "./text.js";
+import { columns, MOST, TAB } from "./text.js";
 
 /** @typedef {import("./cells.js").FileChange} FileChange */
 /** @typedef {import("./cells.js").Cell} Cell */
@@ -63,6 +64,9 @@ export function rowsOf(file, shape) {
   return [...top, ...hanging.left(), ...body, { type: "pad", file, height: PAD }];
 }
 
+/** @param {number | null} size */
+const sized = (size) => (size === null ? "nothing" : bytesText(size));
+
 /** What is said about a file beside its lines. @param {FileChange} file */
 function* notes(file) {
   if (file.old_path !== null) yield `${file.kind} from ${file.old_path}`;
@@ -71,7 +75,7 @@ function* notes(file) {
   else if (!before && after && after !== 0o100644) yield `mode ${file.new_mode}`;
   if (before === 0o160000 || after === 0o160000) {
     yield "a submodule: only the commit it stands at is part of the repository";
-  } else if (file.binary) yield `binary: ${bytes(file.old_size)} → ${bytes(file.new_size)}`;
+  } else if (file.binary) yield `binary: ${sized(file.old_size)} → ${sized(file.new_size)}`;
   else if (!file.left_out && !file.hunks.length && file.old_id !== file.new_id) {
     yield file.new_size || file.old_size ? "nothing but white space changed" : "empty";
   }

@@ -1,26 +1,13 @@
 // @ts-check
 /** Text of an agent's, cut into pieces that can be shown as they are. */
 
+import { ODD, visible } from "../run/text.js";
+
 /** @typedef {[number, number]} Range From the first character to the one behind the last. */
 /** @typedef {Array<[string, number]>} Tokens Class name ("" for none) and length, in order. */
 /** @typedef {{text: string, name: string}} Piece */
 
-// What a screen would obey or hide: a bidi override can make code read otherwise than it runs.
-const ODD = /(?!\t)[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/u;
-const ALL_ODD = new RegExp(`(${ODD.source})`, "gu");
-
-/** The same words as the command line has for it. @param {string} character */
-function escaped(character) {
-  const code = character.codePointAt(0) ?? 0;
-  return code < 0x100
-    ? `\\x${code.toString(16).padStart(2, "0")}`
-    : `\\u${code.toString(16).padStart(4, "0")}`;
-}
-
-/** A name or a short text, with everything in it visible. @param {string} text */
-export function plain(text) {
-  return text.replace(ALL_ODD, escaped).replaceAll("\t", escaped("\t"));
-}
+const BY_ODD = new RegExp(`(${ODD.source})`, "u");
 
 /**
  * A line in pieces: by its tokens, by what changed in it, and by what has to be made visible.
@@ -55,8 +42,8 @@ function push(made, text, name) {
     made.push({ text, name });
     return;
   }
-  for (const [at, part] of text.split(ALL_ODD).entries()) {
-    if (part) made.push(at % 2 ? { text: escaped(part), name: `${name} odd`.trim() } : { text: part, name });
+  for (const [at, part] of text.split(BY_ODD).entries()) {
+    if (part) made.push(at % 2 ? { text: visible(part), name: `${name} odd`.trim() } : { text: part, name });
   }
 }
 
@@ -74,16 +61,4 @@ export function columns(text) {
   }
   if (WIDE.test(text)) for (const character of text) count += WIDE.test(character) ? 1 : 0;
   return count;
-}
-
-/** @param {number} count @param {string} one @param {string} [many] */
-export function counted(count, one, many = `${one}s`) {
-  return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
-}
-
-/** @param {number | null} size */
-export function bytes(size) {
-  if (size === null) return "nothing";
-  if (size >= 1 << 20) return `${(size / (1 << 20)).toFixed(1)} MiB`;
-  return size >= 1024 ? `${(size / 1024).toFixed(1)} KiB` : counted(size, "byte");
 }

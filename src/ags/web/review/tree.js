@@ -3,9 +3,9 @@
 
 import { useEffect, useMemo } from "preact/hooks";
 
+import { counted, plainName } from "../run/text.js";
 import { classes, html } from "../ui.js";
 import { Counts } from "./head.js";
-import { counted, plain } from "./text.js";
 import { useWindow } from "./window.js";
 
 /** @typedef {import("./cells.js").FileChange} FileChange */
@@ -76,7 +76,7 @@ const title = (text) => ({ type: "title", text, height: ROW });
 
 /** @param {Risk[]} risks */
 function reasons(risks) {
-  return [...new Set(risks.map((risk) => plain(risk.reason)))].join("; ");
+  return [...new Set(risks.map((risk) => plainName(risk.reason)))].join("; ");
 }
 
 /** @type {FileChange[]} */
@@ -125,9 +125,9 @@ export function Tree({ model, filter, onFilter, onGo }) {
 function TreeEntry({ row, viewed, isCurrent, isRisky, onGo }) {
   if (row.type === "title") return html`<div class="tree-row title">${row.text}</div>`;
   const indent = { "--depth": "depth" in row ? row.depth : 0 };
-  if (row.type === "folder") return html`<div class="tree-row folder" style=${indent}><bdi>${plain(row.name)}</bdi></div>`;
+  if (row.type === "folder") return html`<div class="tree-row folder" style=${indent}><bdi>${plainName(row.name)}</bdi></div>`;
   const { file } = row;
-  const path = plain(file.path);
+  const path = plainName(file.path);
   if (row.type === "risk") {
     return html`<button type="button" class="tree-row risk" title=${`${path}\n${row.reason}`} onClick=${() => onGo(file)}>
       <span class="name"><bdi>${path}</bdi></span><span class="reason">${row.reason}</span></button>`;
@@ -135,7 +135,7 @@ function TreeEntry({ row, viewed, isCurrent, isRisky, onGo }) {
   return html`<button type="button" class=${classes("tree-row", "file", viewed && "viewed")} style=${indent} title=${path}
       aria-current=${isCurrent ? "true" : undefined} onClick=${() => onGo(file)}>
     <span class="letter" title=${file.kind}>${KINDS[file.kind] ?? ""}</span>
-    <span class="name"><bdi>${plain(file.path.slice(file.path.lastIndexOf("/") + 1))}</bdi></span>
+    <span class="name"><bdi>${plainName(file.path.slice(file.path.lastIndexOf("/") + 1))}</bdi></span>
     ${isRisky && html`<span class="risk-mark">look</span>`}
     <${Counts} file=${file} /><span class="mark" aria-label=${viewed ? "viewed" : undefined} role=${viewed ? "img" : undefined}>${viewed ? "✓" : ""}</span>
   </button>`;

@@ -2,13 +2,17 @@
 /** What agents say, made safe to read: nothing in it acts, and nothing in it hides. */
 
 const COLOURS = /\x1b\[[0-9;:]*[mK]/g;
-// Controls, marks that turn the direction of text around, marks that have no width, lone halves.
-const UNSEEN =
-  /[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\p{Cs}/gu;
+/** What a screen would obey or hide: a bidi override can make code read otherwise than it runs. Within an emoji, a joiner is seen. */
+export const ODD = new RegExp(
+  String.raw`[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}](?<![\t\n])`
+    + String.raw`(?<!\p{Extended_Pictographic}[\ufe0f\u{1f3fb}-\u{1f3ff}]?\u200d(?=\p{Extended_Pictographic}))`,
+  "u",
+);
+const ALL_ODD = new RegExp(ODD, "gu");
 
-/** @param {string} character */
-function visible(character) {
-  const code = character.charCodeAt(0);
+/** The same words as the command line has for it. @param {string} character */
+export function visible(character) {
+  const code = character.codePointAt(0) ?? 0;
   return code < 0x100 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
 }
 
@@ -20,11 +24,16 @@ function visible(character) {
 export function plain(value) {
   if (value === null || value === undefined) return "";
   const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
-  return text.replace(COLOURS, "").replace(/\r\n/g, "\n").replace(UNSEEN, visible);
+  return text.replace(COLOURS, "").replace(/\r\n/g, "\n").replace(ALL_ODD, visible);
+}
+
+/** As `plain`, for a name: a line break or tab in it becomes visible too. @param {string} text */
+export function plainName(text) {
+  return text.replace(ALL_ODD, visible).replace(/[\t\n]/g, visible);
 }
 
 /**
- * As `plain`, for a name or a line.
+ * As `plain`, for what is to be read on one line.
  * @param {unknown} value
  * @param {number} [most]
  */

@@ -3,8 +3,9 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call, problemOf } from "../api.js";
 import { useKeys } from "../keys.js";
+import { counted } from "../run/text.js";
 import { draft, failed, toast } from "../store.js";
-import { Button, count, html, Notice, Spinner, Trouble } from "../ui.js";
+import { Button, html, Notice, Spinner, Trouble } from "../ui.js";
 import { forClient, ruled, useAsked } from "./asked.js";
 import { Editor } from "./editor.js";
 import { Opens } from "./opens.js";
@@ -170,7 +171,7 @@ function Begin({ client, onExample }) {
 
 /** @param {{reloaded: string[], unmoved: {run: string, cause: string}[], notes: string[]}} saved */
 function tell({ reloaded, unmoved, notes }) {
-  const detail = reloaded.length ? `${count(reloaded.length, "run")} at work ${reloaded.length === 1 ? "holds" : "hold"} to it now` : "";
+  const detail = reloaded.length ? `${counted(reloaded.length, "run")} at work ${reloaded.length === 1 ? "holds" : "hold"} to it now` : "";
   toast("Policy saved", { kind: "done", detail: [detail, ...notes].filter(Boolean).join("\n") });
   for (const { run, cause } of unmoved) toast(`${run} keeps the policy it had`, { detail: cause });
 }

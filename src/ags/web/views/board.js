@@ -6,8 +6,9 @@ import { AddProject, Projects } from "../board/projects.js";
 import { List, showRow } from "../board/list.js";
 import { arranged, sifted, tally } from "../board/sift.js";
 import { useKeys } from "../keys.js";
+import { counted } from "../run/text.js";
 import { failed, go, isOver, loaded, older, projects, runs, toast, total, withQuery } from "../store.js";
-import { Button, classes, Confirm, count, Empty, html, Select, Spinner } from "../ui.js";
+import { Button, classes, Confirm, Empty, html, Select, Spinner } from "../ui.js";
 
 /** @typedef {import("../store.js").Row} Row */
 
@@ -43,7 +44,7 @@ function Filters({ query, shown, onProjects }) {
     ${query.group && html`<span class="chip">group ${query.group}</span>`}
     ${filtered && html`<${Button} kind="quiet" onClick=${() => go("/")}>Clear<//>`}
     <span class="grow"></span>
-    <span class="faint shown" role="status">${count(shown, "run")}</span>
+    <span class="faint shown" role="status">${counted(shown, "run")}</span>
   </div>`;
 }
 
@@ -75,7 +76,7 @@ function Older() {
     await older().catch(failed);
     setBusy(false);
   };
-  return html`<div class="older"><span class="faint">${count(missing, "older run")} not loaded.</span>
+  return html`<div class="older"><span class="faint">${counted(missing, "older run")} not loaded.</span>
     <${Button} busy=${busy} onClick=${load}>Load ${Math.min(missing, 500)}<//></div>`;
 }
 

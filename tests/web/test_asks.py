@@ -12,30 +12,45 @@ from tests.server.test_asks import policy_of
 from tests.web.visiting import DESK, PHONE, Visitor
 
 HOLDS = "echo at work; {} wait; sleep 900"
+ASKS = "while curl -s -m 900 http://{}.example/ | grep -q 'no answer in time'; do :; done &"
+"""Until somebody answers, however long all tests of this file take."""
+MANY = ("one", "two", "three", "four", "five", "six", "seven", "eight")
+ALL = len(MANY) + 5
 GUARD = 1000
 """Milliseconds after which a press is taken for one that is meant."""
 # Three real ones would be as far apart as the machine is slow, and so might be meant.
 AT_ONCE = """async () => {
     const press = { key: "0", bubbles: true, cancelable: true };
     const lines = () => document.querySelectorAll(".ask").length;
+    const pressed = () => document.body.dispatchEvent(new KeyboardEvent("keydown", press));
     const before = lines(), { now } = Date, at = Date.now();
     Date.now = () => at;
-    for (let n = 0; n < 3; n++) {
-        document.body.dispatchEvent(new KeyboardEvent("keydown", press));
-        while (lines() === before) await new Promise(requestAnimationFrame);
-    }
+    pressed();
+    for (let n = 0; n < 100 && lines() === before; n++) await new Promise(requestAnimationFrame);
+    pressed();
+    pressed();
     Date.now = now;
 }"""
+STOPPED = "const at = Date.now(); window.goesOn = Date.now; Date.now = () => at;"
+CANNOT = """
+window.Notification = class {
+  static permission = "granted";
+  constructor() { throw new TypeError("Illegal constructor"); }
+};
+Object.defineProperty(document, "hidden", { get: () => true });
+localStorage.setItem("ags.pref.notify", "true");
+"""
+"""As a phone's browser does it, for somebody who looks elsewhere."""
 
 
 @pytest.fixture(scope="module")
 def asking(shop: Shop) -> Shop:
-    """Nine asks of six runs."""
-    wanted = {"many": ("one", "two", "three", "four")} | {f"few-{n}": ("one",) for n in range(5)}
+    """Many asks of six runs."""
+    wanted = {"many": MANY} | {f"few-{n}": ("one",) for n in range(5)}
     for name, hosts in wanted.items():
-        calls = " ".join(f"curl -s -m 900 http://{host}.example/ &" for host in hosts)
+        calls = " ".join(ASKS.format(host) for host in hosts)
         shop.start(HOLDS.format(calls), name=name, ask=True)
-    eventually(lambda: len(shop.get("/asks")["items"]) == 9)
+    eventually(lambda: len(shop.get("/asks")["items"]) == ALL)
     return shop
 
 
@@ -45,7 +60,7 @@ def lines(page: Page) -> Locator:
 
 def opened(visitor: Visitor, size: tuple[int, int] = DESK) -> Page:
     page = visitor.open(size=size)
-    expect(lines(page)).to_have_count(9)
+    expect(lines(page)).to_have_count(ALL)
     page.wait_for_timeout(GUARD)
     return page
 
@@ -66,7 +81,7 @@ def test_asks_of_one_run_stand_together(visitor: Visitor, asking: Shop) -> None:
     page = opened(visitor)
     names = [each.get_attribute("aria-label") for each in lines(page).all()]
     at = names.index("many asks")
-    assert names[at : at + 4] == ["many asks"] * 4
+    assert names[at : at + len(MANY)] == ["many asks"] * len(MANY)
     box = lines(page).first.bounding_box()
     assert box is not None and box["height"] < 40
 
@@ -80,11 +95,11 @@ def test_nothing_moves_under_the_pointer_and_what_is_over_is_not_answered(
     second.hover()
     page.keyboard.press("0")
     expect(page.locator(".ask.over")).to_have_count(1)
-    eventually(lambda: len(asking.get("/asks")["items"]) == 8)
-    assert second.bounding_box() == where and lines(page).count() == 9
+    eventually(lambda: len(asking.get("/asks")["items"]) == ALL - 1)
+    assert second.bounding_box() == where and lines(page).count() == ALL
     expect(lines(page).first.get_by_role("button", name="Deny")).to_be_disabled()
     page.mouse.move(5, 5)
-    expect(lines(page)).to_have_count(8)
+    expect(lines(page)).to_have_count(ALL - 1)
 
 
 def test_two_presses_at_once_are_one_answer(visitor: Visitor, asking: Shop) -> None:
@@ -96,6 +111,56 @@ def test_two_presses_at_once_are_one_answer(visitor: Visitor, asking: Shop) -> N
     expect(lines(page)).to_have_count(before - 1)
     page.wait_for_timeout(GUARD)
     assert len(asking.get("/asks")["items"]) == before - 1
+
+
+def test_a_key_that_is_held_down_is_one_answer(visitor: Visitor, asking: Shop) -> None:
+    before = len(asking.get("/asks")["items"])
+    page = visitor.open()
+    expect(lines(page)).to_have_count(before)
+    page.wait_for_timeout(GUARD)
+    page.keyboard.down("0")
+    expect(lines(page)).to_have_count(before - 1)
+    page.wait_for_timeout(GUARD)
+    page.keyboard.down("0")
+    page.wait_for_timeout(GUARD)
+    expect(lines(page)).to_have_count(before - 1)
+    page.keyboard.up("0")
+    page.keyboard.press("0")
+    expect(lines(page)).to_have_count(before - 2)
+
+
+def test_beside_what_a_run_did_an_answer_goes_only_to_what_was_there(
+    visitor: Visitor, asking: Shop
+) -> None:
+    page = visitor.open("/run/many/network")
+    waiting = page.locator(".network-ask")
+    expect(waiting.first).to_be_visible()
+    page.get_by_role("button", name="Hide").click()
+    page.wait_for_timeout(GUARD)
+    before, first = waiting.count(), waiting.first.get_by_role("button", name="Deny")
+    box = first.bounding_box()
+    assert box is not None
+    page.evaluate(STOPPED)
+    place = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.click(*place)
+    expect(waiting).to_have_count(before - 1)
+    page.mouse.click(*place)
+    expect(first).to_be_enabled()
+    assert waiting.count() == before - 1
+    page.evaluate("Date.now = goesOn")
+    page.wait_for_timeout(GUARD)
+    page.mouse.click(*place)
+    expect(waiting).to_have_count(before - 2)
+
+
+def test_a_browser_that_cannot_notify_shows_what_is_asked(visitor: Visitor, asking: Shop) -> None:
+    page = visitor.open()
+    page.add_init_script(CANNOT)
+    page.reload()
+    expect(page.get_by_text("This browser cannot notify you")).to_be_visible()
+    expect(lines(page).first).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text="few-1")).to_be_visible()
+    expect(page.get_by_role("button", name="Notify off")).to_be_visible()
 
 
 def test_an_ask_that_is_out_of_sight_is_first_shown(visitor: Visitor, asking: Shop) -> None:

@@ -4,9 +4,10 @@ import { effect, signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { call, problemOf } from "./api.js";
 import { useKeys } from "./keys.js";
+import { counted } from "./run/text.js";
 import { ruled } from "./settings/asked.js";
 import { asks, failed, go, prefs, route, toast } from "./store.js";
-import { Button, classes, count, html } from "./ui.js";
+import { Button, classes, html } from "./ui.js";
 
 /** @typedef {import("./store.js").Ask} Ask */
 /** @typedef {{key: string, label: string, done: string, kind: "plain"|"primary"|"danger", body: Record<string, unknown>}} Answer */
@@ -62,8 +63,11 @@ function arrived(came) {
   refresh();
   const fresh = came.filter((ask) => !known?.has(keyOf(ask)));
   if (!fresh.length) return;
-  if (prefs.sound.peek()) sound();
-  if (prefs.notify.peek()) fresh.forEach(notify);
+  // Whatever the browser makes of it, the asks are there.
+  queueMicrotask(() => {
+    if (prefs.sound.peek()) sound();
+    for (const ask of fresh) if (prefs.notify.peek()) notify(ask);
+  });
 }
 
 /** The board tells of an ask when it comes, and not how long it has waited since. */
@@ -97,12 +101,18 @@ function sound() {
 /** @param {Ask} ask */
 function notify(ask) {
   if (!("Notification" in window) || Notification.permission !== "granted" || !document.hidden) return;
-  const made = new Notification(`${ask.run} asks`, { body: wanted(ask), tag: keyOf(ask) });
-  made.onclick = () => {
-    window.focus();
-    go(`/run/${ask.run}`);
-    made.close();
-  };
+  try {
+    const made = new Notification(`${ask.run} asks`, { body: wanted(ask), tag: keyOf(ask) });
+    made.onclick = () => {
+      window.focus();
+      go(`/run/${ask.run}`);
+      made.close();
+    };
+  } catch {
+    // Some browsers for phones have the name of it, and nothing behind that.
+    prefs.notify.value = false;
+    toast("This browser cannot notify you", { hint: "keep this page in sight, or turn the sound on" });
+  }
 }
 
 /** @param {Ask} ask @param {Answer} answer */
@@ -158,7 +168,7 @@ function Folded({ open }) {
   const show = () => (folded.value = false);
   useKeys([{ key: "9", label: "Show what is asked", group: "What is asked", run: show }]);
   return html`<section class="asks folded" aria-label="What runs ask"><${Said} front=${byRun(open)[0]} keys="9 shows it." />
-    <${Button} hotkey="9" onClick=${show}>${count(open.length, "ask")} waiting<//></section>`;
+    <${Button} hotkey="9" onClick=${show}>${counted(open.length, "ask")} waiting<//></section>`;
 }
 
 /** @param {{open: Ask[]}} props */
@@ -191,7 +201,7 @@ function Held({ open }) {
         isFirst=${lines[index - 1]?.run_id !== ask.run_id} onAnswer=${(/** @type {Answer} */ answer) => Date.now() - movedSince.current > GUARD && give(ask, answer)} />`)}
     </div>
     <footer>
-      <span>${count(open.length, "ask")}</span>
+      <span>${counted(open.length, "ask")}</span>
       <span class="rule cut faint" title=${front?.rule}>${front && html`always adds <bdi><code>${String(front.rule ?? "")}</code></bdi>`}</span>
       <${Notices} /><${Button} kind="quiet" hotkey="9" onClick=${hide}>Hide<//>
     </footer>
@@ -216,10 +226,23 @@ function Line({ ask, isFront, isOpen, isFirst, onAnswer }) {
     <span class="ask-run cut" title=${ask.run}>${isFirst && name}</span>
     <p class="wanted"><bdi>${wanted(ask)}</bdi>${ask.waiting > 1 && html`<span class="faint" title=${`${ask.waiting} connections wait`}> ×${ask.waiting}</span>`}</p>
     ${isOpen ? html`<${Left} ask=${ask} />` : html`<span class="left faint">over</span>`}
-    <div class="answers">${ANSWERS.map((answer) => html`<${Button} kind=${answer.kind} hotkey=${answer.key} disabled=${!isOpen}
-      title=${answer.key === "3" ? `adds ${ask.rule ?? ""}` : undefined}
-      onClick=${() => onAnswer(answer)}>${answer.key !== "0" && html`<span class="hidden">Allow: </span>`}${answer.label}<span class="hidden">: ${wanted(ask)}</span><//>`)}</div>
+    <div class="answers"><${Choices} ask=${ask} isOpen=${isOpen} hasKeys onAnswer=${onAnswer} /></div>
   </article>`;
+}
+
+/** @param {{ask: Ask, isOpen: boolean, hasKeys?: boolean, onAnswer: (answer: Answer) => void}} props */
+function Choices({ ask, isOpen, hasKeys, onAnswer }) {
+  return html`${ANSWERS.map((answer) => html`<${Button} kind=${answer.kind} hotkey=${hasKeys ? answer.key : undefined} disabled=${!isOpen}
+    title=${answer.key === "3" ? `adds ${ask.rule ?? ""}` : undefined}
+    onClick=${() => onAnswer(answer)}>${answer.key !== "0" && html`<span class="hidden">Allow: </span>`}${answer.label}<span class="hidden">: ${wanted(ask)}</span><//>`)}`;
+}
+
+/** The same beside what a run did. The keys are for the first of those at the lower end. @param {{ask: Ask}} props */
+export function Answers({ ask }) {
+  const movedSince = useSince(asks.value.map(keyOf).join("\n"));
+  const meant = (/** @type {Answer} */ answer) => Date.now() - movedSince.current > GUARD && give(ask, answer);
+  return html`<span class="ask-answers" role="group" aria-label=${`Answer for ${wanted(ask)}`}>
+    <${Choices} ask=${ask} isOpen=${!answered.value.has(keyOf(ask))} onAnswer=${meant} /></span>`;
 }
 
 /** @param {{ask: Ask}} props */

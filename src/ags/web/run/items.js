@@ -1,7 +1,7 @@
 // @ts-check
 /** One item of a run's activity, by its kind. All that agents gave goes in as text. */
+import { Answers } from "../asks.js";
 import { Code, html } from "../ui.js";
-import { Answers } from "./answers.js";
 import { countsOf, editsOf, SmallDiff } from "./edits.js";
 import { Markdown } from "./markdown.js";
 import { reasonText } from "./reasons.js";

@@ -2,11 +2,11 @@
 /** Every request of a run: what was decided, by which rule, and how to allow what was refused. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { call, problemOf } from "../api.js";
+import { Answers } from "../asks.js";
 import { useKeys } from "../keys.js";
 import { asks, isOver } from "../store.js";
 import { Button, Empty, html, Spinner, Trouble } from "../ui.js";
 import { address } from "./actions.js";
-import { Answers } from "./answers.js";
 import { added, allowAlways, allowForAnHour, couldAllow, purposeOf, takeBack } from "./policy.js";
 import { reasonText } from "./reasons.js";
 import { Place, Rows } from "./rows.js";

@@ -1,6 +1,7 @@
 // @ts-check
 // What few runs need to say, and what a run will be able to reach.
-import { html, SelectField, TextField } from "../ui.js";
+import { useState } from "preact/hooks";
+import { html, SelectField, TextField, Trouble } from "../ui.js";
 
 /** @typedef {import("./form.js").Form} Form */
 
@@ -26,9 +27,11 @@ function isChanged(form) {
 /** @param {{form: Form, set: (changes: Partial<Form>) => void, backends: string[]}} props */
 export function Advanced({ form, set, backends }) {
   const changed = isChanged(form);
+  const [open, setOpen] = useState(changed);
   const typed = (/** @type {keyof Form} */ name) => ({ value: form[name], onInput: (/** @type {string} */ text) => set({ [name]: text }) });
+  const toggled = (/** @type {Event} */ event) => setOpen(/** @type {HTMLDetailsElement} */ (event.target).open);
   const ticked = (/** @type {Event} */ event) => set({ network: /** @type {HTMLInputElement} */ (event.target).checked });
-  return html`<details class="advanced" open=${changed}><summary>Advanced${changed && html`<span class="faint"> · changed</span>`}</summary>
+  return html`<details class="advanced" open=${open} onToggle=${toggled}><summary>Advanced${changed && html`<span class="faint"> · changed</span>`}</summary>
     <div class="advanced-body">
       <div class="four">${LIMITS.map(([name, label, example]) => html`<${TextField} label=${label} placeholder=${example} ...${typed(name)} />`)}</div>
       <p class="hint">Limits that are empty are as your settings say.</p>
@@ -59,8 +62,9 @@ function Rules({ rules }) {
   return html`<ul>${rules.map((rule) => html`<li><span class="mono">${rule.host}</span> <span class="faint">${detail(rule)}</span></li>`)}</ul>`;
 }
 
-/** @param {{reach: import("./form.js").Reachable | null, form: Form}} props */
-export function Reach({ reach, form }) {
+/** @param {{reach: import("./form.js").Reachable | null, problem: import("../api.js").Problem | null, form: Form}} props */
+export function Reach({ reach, problem, form }) {
+  if (problem) return html`<h2>What it will reach</h2><${Trouble} problem=${problem} />`;
   if (!reach) return null;
   if (!form.network || !reach.network) {
     return html`<h2>What it will reach</h2><p>Nothing: this run has no network.</p>`;

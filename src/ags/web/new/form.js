@@ -1,6 +1,7 @@
 // @ts-check
 // What the form holds, where its choices come from, and what becomes of it.
 import { useEffect, useState } from "preact/hooks";
+import { problemOf } from "../api.js";
 import { read } from "../patience.js";
 import { projects } from "../store.js";
 
@@ -28,6 +29,7 @@ import { projects } from "../store.js";
 /** @typedef {{name: string, commit: string, title: string, when: number, run: string | null}} Branch */
 /** @typedef {{host: string, ports: number[], methods: string[], paths: string[], layer: string, service: string}} Rule */
 /** @typedef {{rules: Rule[], ask: boolean, network: boolean, pending: string[], host_services: number[]}} Reachable */
+/** @typedef {{path: string, reach: Reachable | null, problem: import("../api.js").Problem | null}} Reached */
 
 export const MANY = 20;
 const PAUSE = 300;
@@ -39,11 +41,12 @@ export const empty = () => ({
 });
 
 /**
- * The form as it was left, with what the address asks for; else as the last run was started.
- * @param {string} kept @param {Record<string, string>} query
+ * The form as it was left, for the project that the address names; else as the last run was started.
+ * No more is taken from an address: any other site may lead here.
+ * @param {string} kept @param {string | undefined} project
  * @param {Map<string, any>} known @param {Map<string, import("../store.js").Row>} rows
  */
-export function restored(kept, query, known, rows) {
+export function restored(kept, project, known, rows) {
   const form = empty();
   const last = [...rows.values()].reduce((a, b) => (a && a.created > b.created ? a : b), /** @type {any} */ (null));
   if (last) Object.assign(form, { agent: last.agent, project: last.project_id || "" });
@@ -52,8 +55,7 @@ export function restored(kept, query, known, rows) {
   } catch {
     // of an older page: begun anew
   }
-  if (query.project) form.project = query.project;
-  if (query.agent) form.agent = query.agent;
+  if (project && !project.startsWith("/")) form.project = project;
   if (known.size && !form.project.startsWith("/") && !known.has(form.project)) form.project = "";
   return form;
 }
@@ -116,7 +118,7 @@ export function useFacts(form) {
   const [agents, setAgents] = useState(/** @type {Agent[]} */ ([{ name: form.agent }]));
   const [backends, setBackends] = useState(/** @type {string[]} */ ([]));
   const [branches, setBranches] = useState(/** @type {Branch[]} */ ([]));
-  const [reached, setReached] = useState({ path: "", reach: /** @type {Reachable | null} */ (null) });
+  const [reached, setReached] = useState(/** @type {Reached} */ ({ path: "", reach: null, problem: null }));
   const state = projects.value.get(form.project)?.state;
   useEffect(() => {
     described ||= choices();
@@ -137,7 +139,10 @@ export function useFacts(form) {
   useEffect(() => {
     const stop = new AbortController();
     const timer = setTimeout(() => {
-      read(path, { signal: stop.signal }).then((reach) => setReached({ path, reach }), () => null);
+      read(path, { signal: stop.signal }).then(
+        (reach) => setReached({ path, reach, problem: null }),
+        (error) => stop.signal.aborted || setReached({ path, reach: null, problem: problemOf(error) }),
+      );
     }, PAUSE);
     return () => {
       clearTimeout(timer);
@@ -145,5 +150,6 @@ export function useFacts(form) {
     };
   }, [path]);
   // What another agent would reach is not shown for this one, not even until the answer comes.
-  return { agents, backends, branches, reach: reached.path === path ? reached.reach : null };
+  const { reach, problem } = reached.path === path ? reached : { reach: null, problem: null };
+  return { agents, backends, branches, reach, problem };
 }

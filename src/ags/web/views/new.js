@@ -6,8 +6,9 @@ import { AddProject, ProjectState } from "../board/projects.js";
 import { useKeys } from "../keys.js";
 import { Advanced, Reach } from "../new/advanced.js";
 import { bodyOf, MANY, next, restored, useFacts } from "../new/form.js";
+import { counted } from "../run/text.js";
 import { draft, go, loaded, projects, runs, toast } from "../store.js";
-import { Button, count, html, Notice, SelectField, TextField, Trouble } from "../ui.js";
+import { Button, html, Notice, SelectField, TextField, Trouble } from "../ui.js";
 
 /** @typedef {import("../new/form.js").Form} Form */
 /** @typedef {import("../store.js").Project} Project */
@@ -93,19 +94,16 @@ const EXAMPLE = "The totals are wrong when a price has three decimals. Fix that,
 export function New({ query }) {
   const kept = draft("new");
   const goal = draft("new.goal");
-  const [form, setForm] = useState(() => restored(kept.value, query, projects.value, runs.value));
+  const [form, setForm] = useState(() => restored(kept.value, query.project, projects.value, runs.value));
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState(/** @type {import("../api.js").Problem | null} */ (null));
   const sent = useRef({ body: "", key: "" });
   const place = useRef(/** @type {HTMLDivElement | null} */ (null));
-  const { agents, backends, branches, reach } = useFacts(form);
+  const { agents, backends, branches, ...facts } = useFacts(form);
   const set = (/** @type {Partial<Form>} */ changes) => setForm((before) => ({ ...before, ...changes }));
 
   useEffect(() => void (kept.value = JSON.stringify(form)), [form]);
-  useLayoutEffect(() => {
-    if (query.goal) goal.value = query.goal;
-    place.current?.querySelector("textarea")?.focus();
-  }, []);
+  useLayoutEffect(() => place.current?.querySelector("textarea")?.focus(), []);
   // The only project there is, once the board has told of it.
   useEffect(() => {
     if (!form.project && projects.value.size === 1) set({ project: [...projects.value.keys()][0] });
@@ -119,15 +117,17 @@ export function New({ query }) {
     if (!ready || busy) return;
     setBusy(true);
     setProblem(null);
-    const body = bodyOf(form, goal.value);
+    const wanted = goal.value;
+    const body = bodyOf(form, wanted);
     // The same request again, after an answer that never came, must not start the runs twice.
     const text = JSON.stringify(body);
     if (sent.current.body !== text) sent.current = { body: text, key: crypto.randomUUID() };
     try {
       const { items } = await call("POST", "/runs", body, { headers: { "Idempotency-Key": sent.current.key } });
-      goal.value = "";
+      // What was typed since is of the next run.
+      if (goal.value === wanted) goal.value = "";
       kept.value = JSON.stringify(next(form));
-      toast(items.length > 1 ? `Started ${count(items.length, "attempt")}` : `Started ${items[0].name}`, { kind: "done" });
+      toast(items.length > 1 ? `Started ${counted(items.length, "attempt")}` : `Started ${items[0].name}`, { kind: "done" });
       go(items.length > 1 ? `/compare?group=${encodeURIComponent(items[0].group)}` : `/run/${items[0].name}`);
     } catch (error) {
       setProblem(problemOf(error));
@@ -170,7 +170,7 @@ export function New({ query }) {
           ${!ready && html`<${Lacking} form=${form} cloning=${cloning} />`}
         </footer>
       </div>
-      <aside class="side-column" aria-label="What it will reach"><${Reach} reach=${reach} form=${form} /></aside>
+      <aside class="side-column" aria-label="What it will reach"><${Reach} ...${facts} form=${form} /></aside>
     </div>
   </div>`;
 }

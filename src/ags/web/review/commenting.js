@@ -6,10 +6,10 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { call } from "../api.js";
 import { useKeys } from "../keys.js";
 import { keep } from "../run/actions.js";
+import { counted, plainName } from "../run/text.js";
 import { dismiss, failed, toast, toasts } from "../store.js";
 import { Button, Dialog, html, Notice } from "../ui.js";
-import { message, placeName } from "./comments.js";
-import { counted, plain } from "./text.js";
+import { message, placeName, spot } from "./comments.js";
 
 /** @typedef {import("./comments.js").Placed} Placed */
 /** @typedef {import("./comments.js").Editing} Editing */
@@ -29,7 +29,7 @@ export function CommentBox({ place, model, onEdit = () => model.rewrite(place) }
   const isSent = comment.sent !== null;
   // In a file that changes no more, there is no place to write.
   const canEdit = !isSent && (state === "elsewhere" || model.file(comment.path) !== undefined);
-  return html`<article class=${`comment ${isSent ? "sent" : "waiting"} ${state}`} aria-label=${`Comment on ${placeName(comment)}`}>
+  return html`<article class=${`comment ${isSent ? "sent" : "waiting"} ${state}`} aria-label=${`Comment on ${placeName(spot(place))}`}>
     <header><strong>${where(place)}</strong> <span class="faint">${stateOf(place)}</span>
       <span class="space"></span>
       ${canEdit && html`<${Button} kind="quiet" onClick=${onEdit}>Edit<//>`}
@@ -41,15 +41,14 @@ export function CommentBox({ place, model, onEdit = () => model.rewrite(place) }
 }
 
 /** @param {Placed} place */
-function where({ comment, line }) {
-  const end = line || comment.end;
-  const start = end - comment.quoted.length + 1;
+function where(place) {
+  const { start, end } = spot(place);
   return start >= end ? `Line ${end}` : `Lines ${start}–${end}`;
 }
 
 /** @param {{lines: string[]}} props */
 const Quoted = ({ lines }) =>
-  html`<pre class="quoted">${lines.map((line) => line.split("\t").map(plain).join("\t")).join("\n")}</pre>`;
+  html`<pre class="quoted">${lines.map((line) => line.split("\t").map(plainName).join("\t")).join("\n")}</pre>`;
 
 /** @param {{editing: Editing, model: Reviewing}} props */
 export function Editor({ editing, model }) {
@@ -110,7 +109,7 @@ export function CommentList({ model, onClose, onGo }) {
   };
   const isReady = !busy && !isNothing && canTell;
   useKeys([{ key: "Ctrl+Enter", label: "Send the comments", group: "Review", anywhere: true, run: () => isReady && send() }]);
-  const places = [...model.places.value.values()].flat();
+  const places = model.listed.value;
   const actions = html`
     ${places.some(({ comment }) => comment.sent !== null) && html`
       <${Button} kind="quiet" onClick=${() => forgetSent(model)}>Clear those that were sent<//><span class="grow"></span>`}
@@ -121,7 +120,7 @@ export function CommentList({ model, onClose, onGo }) {
     ${!places.length && html`<p class="faint">No comments yet. Click a line's number, or drag over several, and write.
       They are kept here until you send them together as the agent's next turn.</p>`}
     ${places.map((place) => html`<div key=${place.comment.id} class="listed">
-      <button type="button" class="link" onClick=${() => onGo(place)}>${placeName(place.comment)}</button>
+      <button type="button" class="link" onClick=${() => onGo(place)}>${placeName(spot(place))}</button>
       <${CommentBox} place=${place} model=${model} onEdit=${() => onGo(place, true)} /></div>`)}
     <${Offers} />
     <label class="overall">Anything else for the agent?
@@ -147,7 +146,8 @@ function forgetSent(model) {
 /** Whether it is the agent's turn now. @param {Reviewing} model */
 async function sent(model) {
   const { waiting, overall, run } = model;
-  const text = message(waiting.value, overall.value);
+  const said = overall.value;
+  const text = message(model.listed.value.filter(({ comment }) => comment.sent === null), said);
   // Others may be written before the answer comes.
   const ids = new Set(waiting.value.map(({ id }) => id));
   if (run.value) keep(run.value.id);
@@ -155,7 +155,7 @@ async function sent(model) {
     const told = await call("POST", `/runs/${model.name}/tell`, { text });
     const turn = run.value?.turn ?? 0;
     model.comments.value = model.comments.value.map((comment) => (ids.has(comment.id) ? { ...comment, sent: turn } : comment));
-    overall.value = "";
+    if (overall.value === said) overall.value = "";
     model.run.value = { ...model.run.value, ...told };
     toast("Sent to the agent", { kind: "done" });
     return true;

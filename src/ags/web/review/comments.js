@@ -1,8 +1,8 @@
 // @ts-check
 /** Comments on lines: what is kept of them, where they belong now, and how an agent is told. */
 
+import { counted, plainName } from "../run/text.js";
 import { blocksOf } from "./cells.js";
-import { counted, plain } from "./text.js";
 
 /** @typedef {import("./cells.js").FileChange} FileChange */
 /** @typedef {import("./cells.js").Side} Side */
@@ -124,22 +124,29 @@ function alike({ before, after, quoted }, lines, start) {
     + after.filter((text, at) => lines.get(end + at) === text).length;
 }
 
+/** Where its lines are now, or were when they were last seen. @param {Placed} place @returns {Comment} */
+export function spot({ comment, line, state }) {
+  return state === "moved" ? { ...comment, start: line - comment.quoted.length + 1, end: line } : comment;
+}
+
 /** @param {{path: string, side: Side, start: number, end: number}} place */
 export function placeName({ path, side, start, end }) {
   const lines = start === end ? `${start}` : `${start}-${end}`;
-  return `${plain(path)}:${lines}${side === "old" ? " (as it was before)" : ""}`;
+  return `${plainName(path)}:${lines}${side === "old" ? " (as it was before)" : ""}`;
 }
 
-/** All comments as the agent's next order: plain text, each with its place and lines. @param {Comment[]} comments @param {string} overall */
-export function message(comments, overall) {
-  const parts = comments.map((comment) =>
-    [placeName(comment), ...comment.quoted.map((line) => `> ${plainLine(line)}`), comment.text.trim()].join("\n"),
-  );
-  const head = comments.length
-    ? `I looked at your work and have ${counted(comments.length, "comment")}. Line numbers are those of your last commit.`
+/** All comments as the agent's next order: plain text, each with its place and lines. @param {Placed[]} places @param {string} overall */
+export function message(places, overall) {
+  const parts = places.map((place) => {
+    const { comment, state } = place;
+    const where = `${placeName(spot(place))}${state === "outdated" ? " (these lines are gone)" : ""}`;
+    return [where, ...comment.quoted.map((line) => `> ${plainLine(line)}`), comment.text.trim()].join("\n");
+  });
+  const head = places.length
+    ? `I looked at your work and have ${counted(places.length, "comment")}. Line numbers are those of your last commit.`
     : "";
   return [head, overall.trim(), ...parts].filter(Boolean).join("\n\n") + "\n";
 }
 
 /** @param {string} line */
-const plainLine = (line) => line.split("\t").map(plain).join("\t");
+const plainLine = (line) => line.split("\t").map(plainName).join("\t");

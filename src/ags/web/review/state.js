@@ -8,7 +8,7 @@ import { read } from "../patience.js";
 import { draft, failed, toast } from "../store.js";
 import { beginning, wanted, whole } from "./address.js";
 import { blocksOf, contentId, endsInReturn, unitOf } from "./cells.js";
-import { formatDraft, numbered, overlap, parseDraft, placed, surroundings, withComments } from "./comments.js";
+import { formatDraft, numbered, overlap, parseDraft, placed, spot, surroundings, withComments } from "./comments.js";
 
 /** @typedef {import("./cells.js").Diff} Diff */
 /** @typedef {import("./cells.js").FileChange} FileChange */
@@ -64,6 +64,7 @@ export class Reviewing {
     /** @type {Map<string, Promise<Opened | null>>} */
     this.reading = new Map();
     this.asked = 0;
+    this.refreshed = 0;
     /** Whether less than all of the run's work was asked for. */
     this.isLess = false;
     /** Takes the offer to undo away. @type {(() => void) | null} */
@@ -73,6 +74,7 @@ export class Reviewing {
     this.isBeginning = computed(() => isBeginning(this.diff.value));
     this.viewed = computed(() => viewedOf(this.viewedText.value.value, this.diff.value?.files ?? []));
     this.places = computed(() => this.placesNow());
+    this.listed = computed(() => [...this.places.value.values()].flat());
     this.risks = computed(() => Map.groupBy(this.diff.value?.risks ?? [], (risk) => risk.path));
     this.waiting = computed(() => this.comments.value.filter((comment) => comment.sent === null));
     /** Whether the run has other work by now than what is shown. */
@@ -126,6 +128,7 @@ export class Reviewing {
   }
 
   close() {
+    this.asked++; // what comes now is for nobody
     this.stop?.();
   }
 
@@ -179,8 +182,10 @@ export class Reviewing {
   }
 
   async refresh() {
+    const turn = ++this.refreshed;
     try {
-      this.run.value = await call("GET", `/runs/${this.name}`);
+      const run = await call("GET", `/runs/${this.name}`);
+      if (turn === this.refreshed) this.run.value = run;
     } catch (error) {
       failed(error);
     }
@@ -317,9 +322,9 @@ export class Reviewing {
   }
 
   /** @param {Placed} place */
-  rewrite({ comment, line }) {
-    const end = line || comment.end;
-    const start = end - comment.quoted.length + 1;
+  rewrite(place) {
+    const { comment } = place;
+    const { start, end } = spot(place);
     const isSame = this.editing.value?.id === comment.id;
     batch(() => {
       if (!isSame) {

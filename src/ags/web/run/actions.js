@@ -52,7 +52,7 @@ export async function restart(run, changed) {
 }
 
 /**
- * What was typed goes away only once the run has it.
+ * What was typed goes away only once the run has it, and what was typed since stays.
  * @param {any} run
  * @param {string} text
  * @param {Changed} changed
@@ -61,7 +61,8 @@ export async function tell(run, text, changed) {
   keep(run.id);
   try {
     changed(await call("POST", `${address(run)}/tell`, { text }));
-    draftOf(run).value = "";
+    const typed = draftOf(run);
+    if (typed.value === text) typed.value = "";
   } catch (error) {
     failed(error);
   }
@@ -93,7 +94,6 @@ export function keep(id) {
 export async function remove(run, force) {
   try {
     await call("DELETE", `${address(run)}${force ? "?force=true" : ""}`);
-    draftOf(run).value = "";
     toast(`${run.name} is deleted`, { kind: "done" });
     if (["run", "review"].includes(route.value.view) && route.value.name === run.name) go("/", { replace: true });
   } catch (error) {

@@ -9,8 +9,8 @@ import { CommentList } from "../review/commenting.js";
 import { DiffPane } from "../review/diff.js";
 import { fileHere, toChange, toFile, toLine, toNextFile } from "../review/moving.js";
 import { Reviewing } from "../review/state.js";
-import { counted, plain } from "../review/text.js";
 import { Tree } from "../review/tree.js";
+import { counted, plainName } from "../run/text.js";
 import { byName, go, isOver, prefs, withQuery } from "../store.js";
 import { Button, Empty, html, Notice, Select, Spinner, State, Trouble } from "../ui.js";
 
@@ -100,7 +100,7 @@ function showAll() {
 function useWish(model, wish, onThere) {
   useEffect(() => {
     if (!wish || model.isLess) return;
-    onThere([...model.places.value.values()].flat().find(({ comment }) => comment.id === wish.id));
+    onThere(model.listed.value.find(({ comment }) => comment.id === wish.id));
   }, [model.diff.value]);
 }
 
@@ -200,7 +200,7 @@ function Head({ model, since, load, canApply, onDrawer, onApply, onComments }) {
 /** @param {import("../review/state.js").Run | null} run */
 function appliedTo(run) {
   const last = run?.applied.findLast((each) => each.undone === null);
-  return last ? `Applied to ${plain(last.target.replace("refs/heads/", ""))} already` : "There is nothing to apply now";
+  return last ? `Applied to ${plainName(last.target.replace("refs/heads/", ""))} already` : "There is nothing to apply now";
 }
 
 /** @param {{turns: Turn[], since: string}} props */

@@ -22,6 +22,8 @@ export class Place {
     this.seen = 0;
     this.index = 0;
     this.within = 0;
+    /** Where the box was put. @type {number | null} */
+    this.put = null;
   }
 
   /** The person moved, or opened something: from now on it stays there. */
@@ -31,6 +33,7 @@ export class Place {
 
   /** @param {HTMLElement} box */
   note(box) {
+    this.put = box.scrollTop;
     this.index = this.heights.at(box.scrollTop);
     this.within = box.scrollTop - this.heights.top(this.index);
   }
@@ -39,6 +42,16 @@ export class Place {
   moved(box) {
     this.note(box);
     this.pinned = this.follows && box.scrollTop + box.clientHeight >= box.scrollHeight - NEAR;
+  }
+
+  /** A scroll is told with the next frame; what is drawn before that must not undo it. @param {HTMLElement} box */
+  catchUp(box) {
+    if (this.put !== null && Math.abs(box.scrollTop - this.put) > 1) this.moved(box);
+  }
+
+  toEnd() {
+    this.pinned = true;
+    this.put = null;
   }
 
   /** @param {number} space pixels that are in sight */
@@ -72,6 +85,7 @@ export function Rows({ count, place, estimate, row, keyOf, label, kind = "", tot
 
   const { heights } = place;
   for (let index = heights.length; index < count; index += 1) heights.push(estimate(index));
+  if (box.current) place.catchUp(box.current);
   const space = box.current?.clientHeight || window.innerHeight;
   const top = place.top(space);
   const first = count ? heights.at(Math.max(0, top - BEYOND)) : 0;
@@ -94,7 +108,7 @@ export function Rows({ count, place, estimate, row, keyOf, label, kind = "", tot
     redraw();
   };
   const toEnd = () => {
-    place.pinned = true;
+    place.toEnd();
     redraw();
   };
   // What can be pressed must not move under the pointer: the next line may be of the agent's choosing.
@@ -152,6 +166,7 @@ function measured(body, first, heights) {
 function settle(box, place) {
   const wanted = place.top(box.clientHeight);
   if (Math.abs(box.scrollTop - wanted) > 1) box.scrollTop = wanted;
+  place.put = box.scrollTop;
   if (place.pinned) place.note(box);
 }
 

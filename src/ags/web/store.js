@@ -99,6 +99,7 @@ function settle() {
     } else if (event === "gone") {
       if (rows === runs.value) rows = new Map(rows);
       if (rows.delete(data.id)) count--;
+      forget(data.id);
     } else if (event === "project") {
       if (folders === projects.value) folders = new Map(folders);
       folders.set(data.id, data);
@@ -155,6 +156,33 @@ export function follow() {
 
 // Choices and drafts, kept in this browser.
 
+/** What there was no room for. @type {Set<string>} */
+const unkept = new Set();
+
+/** @param {string} name @param {string} text "" for nothing */
+function keep(name, text) {
+  try {
+    if (text) localStorage.setItem(name, text);
+    else localStorage.removeItem(name);
+    unkept.delete(name);
+  } catch {
+    // Nobody waits for this, and whatever else happens now must go on.
+    if (!unkept.size) queueMicrotask(sayFull);
+    unkept.add(name);
+  }
+}
+
+function sayFull() {
+  const hint = "send it, or copy it elsewhere, before you close this tab; runs that you delete make room";
+  toast("This browser has no room to keep what you write", { kind: "error", hint, seconds: 60 });
+}
+
+/** What was written about a run that is deleted. @param {string} id */
+function forget(id) {
+  const names = Object.keys(localStorage).filter((name) => name.startsWith(DRAFT) && name.endsWith(`.${id}`));
+  for (const name of names) draft(name.slice(DRAFT.length)).value = "";
+}
+
 /** @template T @param {string} key @param {T} usual @returns {import("@preact/signals").Signal<T>} */
 function kept(key, usual) {
   const name = `ags.pref.${key}`;
@@ -165,10 +193,7 @@ function kept(key, usual) {
   } catch {
     localStorage.removeItem(name);
   }
-  made.subscribe((value) => {
-    if (value === usual) localStorage.removeItem(name);
-    else localStorage.setItem(name, JSON.stringify(value));
-  });
+  made.subscribe((value) => keep(name, value === usual ? "" : JSON.stringify(value)));
   return made;
 }
 
@@ -179,23 +204,21 @@ export const prefs = {
   diffMode: kept("diffMode", /** @type {"unified"|"split"} */ ("unified")),
   wrap: kept("wrap", false),
   whitespace: kept("whitespace", /** @type {"show"|"ignore"} */ ("show")),
-  follow: kept("follow", true),
 };
 
+const DRAFT = "ags.draft.";
 /** @type {Map<string, import("@preact/signals").Signal<string>>} */
 const drafts = new Map();
 
 /** What is being written, kept over reloads: "" if nothing. @param {string} key */
 export function draft(key) {
-  const name = `ags.draft.${key}`;
+  const name = DRAFT + key;
   let made = drafts.get(name);
   if (!made) {
     made = signal(localStorage.getItem(name) || "");
     made.subscribe((value) => {
       // What another tab wrote is there already: written once more, it could undo what came after it.
-      if (value === (localStorage.getItem(name) ?? "")) return;
-      if (value) localStorage.setItem(name, value);
-      else localStorage.removeItem(name);
+      if (value !== (localStorage.getItem(name) ?? "")) keep(name, value);
     });
     drafts.set(name, made);
   }
@@ -203,7 +226,7 @@ export function draft(key) {
 }
 
 window.addEventListener("storage", () => {
-  for (const [name, made] of drafts) made.value = localStorage.getItem(name) ?? "";
+  for (const [name, made] of drafts) if (!unkept.has(name)) made.value = localStorage.getItem(name) ?? "";
 });
 
 // Toasts

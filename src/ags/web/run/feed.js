@@ -2,7 +2,6 @@
 /** A run's events as they come, taken in once a frame, for as long as somebody looks at the run. */
 import { signal } from "@preact/signals";
 import { stream } from "../api.js";
-import { prefs } from "../store.js";
 import { Log } from "./events.js";
 import { Place } from "./rows.js";
 
@@ -16,7 +15,6 @@ export class Feed {
     this.id = id;
     this.log = new Log();
     this.place = new Place();
-    this.place.pinned = prefs.follow.peek();
     /** @type {Set<number>} keys of items that stand open */
     this.open = new Set();
     this.version = signal(0);
@@ -25,12 +23,21 @@ export class Feed {
     /** @type {any[]} */
     this._pending = [];
     this._waits = 0;
+    /** @type {number | null} */
+    this._ended = null;
     /** @type {AbortController | null} */
     this._stop = null;
   }
 
+  /** There may have been a start and an end that nobody here saw. @param {number | null} ended when the run did; null: not yet */
+  follow(ended) {
+    const isAll = this.state.value === "ended" && ended !== null && ended === (this._ended ?? ended);
+    this._ended = ended;
+    if (!isAll) this._start();
+  }
+
   /** Does nothing while it follows already; after an end it goes on where it was. */
-  start() {
+  _start() {
     if (this._stop) return;
     const stop = new AbortController();
     this._stop = stop;

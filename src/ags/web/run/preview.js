@@ -33,7 +33,7 @@ export function Preview({ run }) {
     return html`<${Empty} title="It is not at work">
       <p>While a run is at work, a port that its agent serves can be shown here: a web page it works on, for instance.</p><//>`;
   }
-  if (problem) return html`<div class="tab-pad"><${Trouble} problem=${problem} /></div>`;
+  if (problem && !ports) return html`<div class="tab-pad"><${Trouble} problem=${problem} /></div>`;
   if (!ports) return html`<div class="tab-pad"><${Spinner} label="Loading" /></div>`;
   const published = (/** @type {Port} */ port) => {
     load();

@@ -1,6 +1,6 @@
 // @ts-check
 /** One run: what it does, its terminal, its requests, its files, its log, its ports. */
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { problemOf } from "../api.js";
 import { listed } from "../board/sift.js";
 import { useKeys } from "../keys.js";
@@ -28,15 +28,29 @@ export function Run({ name, tab }) {
   const [problem, setProblem] = useState(/** @type {any} */ (null));
   const row = run ? runs.value.get(run.id) : byName.value.get(name);
   const feed = useMemo(() => (run ? new Feed(run.id) : null), [run?.id]);
-  const load = () => loadRun(run?.id ?? name, setRun, setProblem);
+  const latest = useRef(0);
+  const changed = (/** @type {any} */ found) => {
+    latest.current++;
+    setRun(found);
+    setProblem(null);
+  };
+  const load = async () => {
+    const turn = ++latest.current;
+    try {
+      const found = await read(`/runs/${encodeURIComponent(run?.id ?? name)}`);
+      if (turn === latest.current) changed(found);
+    } catch (error) {
+      if (turn === latest.current) setProblem(problemOf(error));
+    }
+  };
 
   useEffect(() => {
     const timer = window.setTimeout(load, run ? SOON : 0);
     return () => clearTimeout(timer);
   }, [name, row?.state, row?.asking, row?.files, row?.applied, row?.ended]);
   useEffect(() => {
-    if (feed && run && !(feed.state.value === "ended" && isOver(run))) feed.start();
-  }, [feed, run?.state, run?.turn]);
+    if (feed && run) feed.follow(isOver(run) ? run.ended : null);
+  }, [feed, run?.state, run?.turn, run?.ended]);
   useEffect(() => () => feed?.stop(), [feed]);
   useEffect(() => {
     if (feed?.state.value === "ended") load();
@@ -46,21 +60,7 @@ export function Run({ name, tab }) {
   if (gone) return html`<${Empty} title="This run is deleted"><p>Its branch is still in the project. <a href="/">All runs</a></p><//>`;
   if (problem && !run) return html`<${Missing} problem=${problem} name=${name} />`;
   if (!run || !feed) return html`<div class="page"><${Spinner} label="Loading" /></div>`;
-  return html`<${Shown} run=${run} row=${row} feed=${feed} tab=${TABS.includes(tab) ? tab : "activity"} changed=${setRun} />`;
-}
-
-/**
- * @param {string} name
- * @param {(run: any) => void} setRun
- * @param {(problem: any) => void} setProblem
- */
-async function loadRun(name, setRun, setProblem) {
-  try {
-    setRun(await read(`/runs/${encodeURIComponent(name)}`));
-    setProblem(null);
-  } catch (error) {
-    setProblem(problemOf(error));
-  }
+  return html`<${Shown} run=${run} row=${row} feed=${feed} tab=${TABS.includes(tab) ? tab : "activity"} changed=${changed} />`;
 }
 
 /** @param {{problem: import("../api.js").Problem, name: string}} props */

@@ -158,6 +158,19 @@ function useSince(value) {
   return since;
 }
 
+/** How much of the window they take, for what has to end above them. @param {{current: HTMLElement | null}} place */
+function useRoom(place) {
+  useLayoutEffect(() => {
+    const { style } = document.documentElement;
+    const watch = new ResizeObserver(() => style.setProperty("--asks", `${place.current?.offsetHeight ?? 0}px`));
+    if (place.current) watch.observe(place.current);
+    return () => {
+      watch.disconnect();
+      style.removeProperty("--asks");
+    };
+  }, []);
+}
+
 /** @param {{front: Ask | undefined, keys: string}} props */
 function Said({ front, keys }) {
   return html`<p class="hidden" role="status">${front && `${front.run} asks: ${wanted(front)}. ${keys}`}</p>`;
@@ -173,8 +186,10 @@ function Folded({ open }) {
 
 /** @param {{open: Ask[]}} props */
 function Held({ open }) {
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
   const list = useRef(/** @type {HTMLDivElement | null} */ (null));
   const lines = arranged(open);
+  useRoom(box);
   const still = new Set(open.map(keyOf));
   const front = lines.find((ask) => still.has(keyOf(ask)));
   const frontKey = front ? keyOf(front) : "";
@@ -194,7 +209,7 @@ function Held({ open }) {
     { key: "9", label: "Hide what is asked", group: "What is asked", run: hide },
   ]);
   const came = () => (under.value ??= { lines, height: list.current?.offsetHeight || 0 });
-  return html`<section class="asks" aria-label="What runs ask" onPointerEnter=${came} onPointerLeave=${() => (under.value = null)}>
+  return html`<section class="asks" ref=${box} aria-label="What runs ask" onPointerEnter=${came} onPointerLeave=${() => (under.value = null)}>
     <${Said} front=${front} keys="1 allows it once, 2 for an hour, 3 always, 0 denies it." />
     <div class="ask-lines" ref=${list} style=${{ height: under.value ? `${under.value.height}px` : "" }}>
       ${lines.map((ask, index) => html`<${Line} key=${keyOf(ask)} ask=${ask} isFront=${ask === front} isOpen=${still.has(keyOf(ask))}

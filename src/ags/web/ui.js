@@ -124,9 +124,13 @@ export function Changes({ row }) {
   const said = `${counted(row.files, "file")}, ${row.insertions ?? 0} lines added, ${row.deletions ?? 0} removed`;
   return html`<span class="changes" title=${said}>
     <span class="file-count">${row.files}<span class="hidden"> files, </span></span>
-    <span class="plus">+${short(row.insertions ?? 0)}</span>
-    <span class="minus">−${short(row.deletions ?? 0)}</span>
+    <${Lines} added=${row.insertions ?? 0} removed=${row.deletions ?? 0} />
   </span>`;
+}
+
+/** How many of each; where there are none, nothing catches the eye. @param {{added: number, removed: number}} props */
+export function Lines({ added, removed }) {
+  return html`<span class=${added ? "plus" : "faint"}>+${short(added)}</span> <span class=${removed ? "minus" : "faint"}>−${short(removed)}</span>`;
 }
 
 /** @param {number} number */

@@ -71,7 +71,7 @@ export function HeadRow() {
   const head = (/** @type {string} */ name, /** @type {any} */ text) => html`<span role="columnheader" class=${`c-${name}`}>${text}</span>`;
   return html`<div role="row" aria-rowindex="1" class="run-row heads">
     ${head("state", "State")}
-    <span role="none" class="c-text">${head("goal", "Goal")}${head("last", "Last words")}${head("mark", html`<span class="hidden">Weakened</span>`)}</span>
+    <span role="none" class="c-text">${head("goal", "Goal")}${head("last", "and last words")}${head("mark", html`<span class="hidden">Weakened</span>`)}</span>
     ${head("name", "Run")}${head("project", "Project")}${head("agent", "Agent")}
     ${head("changes", "Files, lines")}${head("cost", "Cost")}${head("age", "Age")}
   </div>`;

@@ -2,7 +2,7 @@
 /** What stands over the lines of a file. */
 
 import { plainName } from "../run/text.js";
-import { html } from "../ui.js";
+import { html, Lines } from "../ui.js";
 
 /** @typedef {import("./cells.js").FileChange} FileChange */
 /** @typedef {import("./state.js").Reviewing} Reviewing */
@@ -10,7 +10,7 @@ import { html } from "../ui.js";
 /** @param {{file: FileChange}} props */
 export function Counts({ file }) {
   if (file.binary) return html`<span class="counts faint">binary</span>`;
-  return html`<span class="counts"><span class="plus">+${file.additions}</span> <span class="minus">−${file.deletions}</span></span>`;
+  return html`<span class="counts"><${Lines} added=${file.additions} removed=${file.deletions} /></span>`;
 }
 
 /** @param {{path: string}} props */

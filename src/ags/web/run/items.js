@@ -1,7 +1,7 @@
 // @ts-check
 /** One item of a run's activity, by its kind. All that agents gave goes in as text. */
 import { Answers } from "../asks.js";
-import { Code, html } from "../ui.js";
+import { Code, html, Lines } from "../ui.js";
 import { countsOf, editsOf, SmallDiff } from "./edits.js";
 import { Markdown } from "./markdown.js";
 import { reasonText } from "./reasons.js";
@@ -104,7 +104,7 @@ function Tool(props) {
   const counts = edits.length ? countsOf(edits) : null;
   const head = html`<strong class="item-name">${oneLine(item.fields.tool, 60) || "tool"}</strong>
     <span class="item-about" dir="ltr">${about(item.fields.input)}</span>
-    ${counts && html`<span class="item-counts"><span class="plus">+${counts.added}</span> <span class="minus">−${counts.removed}</span></span>`}
+    ${counts && html`<span class="item-counts"><${Lines} added=${counts.added} removed=${counts.removed} /></span>`}
     <${Outcome} result=${result} since=${item.ts} />`;
   return html`<${Folded} ...${props} kind="tool" head=${head}><${ToolInside} item=${item} edits=${edits} /><//>`;
 }
@@ -211,7 +211,7 @@ function System({ item }) {
   const wrong = error && typeof error === "object";
   return html`<${Note} item=${item} kind=${wrong ? "item-wrong" : ""}>
     ${oneLine(text)}${subject && ` (${oneLine(subject)})`}
-    ${Number.isInteger(files) && html`: ${counted(files, "file")}, <span class="plus">+${insertions}</span> <span class="minus">−${deletions}</span>`}
+    ${Number.isInteger(files) && html`: ${counted(files, "file")}, <${Lines} added=${insertions} removed=${deletions} />`}
     ${branch && html`, on <span class="mono">${oneLine(branch)}</span>`}
     ${wrong && error.cause && html`<p>${plain(error.cause)}</p>`}
     ${wrong && error.hint && html`<p class="faint"><${Code} text=${plain(error.hint)} /></p>`}

@@ -6,7 +6,7 @@ import { useKeys } from "../keys.js";
 import { read } from "../patience.js";
 import { plain } from "../run/text.js";
 import { failed, go, isOver, loaded, runs, toast } from "../store.js";
-import { Age, Button, Changes, classes, Confirm, Empty, html, Menu, money, short, Spinner, State, Trouble } from "../ui.js";
+import { Age, Button, Changes, classes, Confirm, Empty, html, Kbd, Lines, Menu, money, short, Spinner, State, Trouble } from "../ui.js";
 
 /** @typedef {import("../store.js").Row} Row */
 /** @typedef {{run: any, files: {path: string, additions: number, deletions: number, kind: string}[], risks: number}} Facts */
@@ -39,7 +39,7 @@ function Files({ files, common }) {
   return html`<ul class="files-of">
     ${files.slice(0, MOST_FILES).map((file) => html`<li class=${classes(common.has(file.path) && "common")}>
       <span class="mono cut" title=${`${plain(file.path)}, ${file.kind}`}><bdi>${plain(file.path)}</bdi></span>
-      <span class="plus">+${short(file.additions)}</span><span class="minus">−${short(file.deletions)}</span></li>`)}
+      <${Lines} added=${file.additions} removed=${file.deletions} /></li>`)}
     ${files.length > MOST_FILES && html`<li class="faint">and ${files.length - MOST_FILES} more</li>`}
   </ul>`;
 }
@@ -74,8 +74,8 @@ function Attempt({ row, chosen, onChoose, onApply, onFiles, common }) {
     <div class="touched"><h3>Files</h3>
       ${problem ? html`<${Trouble} problem=${problem} />` : listed}</div>
     <footer>
-      <a class="button" href=${`/run/${row.name}/review`}>Review</a>
-      <${Button} kind="primary" disabled=${!canApply} onClick=${() => facts && onApply(facts, "merge")}>Apply<//>
+      <a class="button" href=${`/run/${row.name}/review`}>Review<${Kbd} keys="r" /></a>
+      <${Button} kind="primary" hotkey="a" disabled=${!canApply} onClick=${() => facts && onApply(facts, "merge")}>Apply<//>
       ${canApply && html`<${Menu} label="⋯" title=${`Other ways to apply ${row.name}`} items=${[
         { label: "Apply as one commit", run: () => facts && onApply(facts, "squash") },
         { label: "Apply as changes to the files", run: () => facts && onApply(facts, "patch") },
@@ -121,10 +121,9 @@ export function Compare({ query }) {
   const [chosen, setChosen] = useState("");
   const [applying, setApplying] = useState(/** @type {{facts: Facts, how: string} | null} */ (null));
   const [files, setFiles] = useState(/** @type {Map<string, string[]>} */ (new Map()));
-  const current = rows.find((row) => row.id === chosen);
+  const current = rows.find((row) => row.id === chosen) ?? rows[0];
   const move = (/** @type {number} */ step) => {
-    const at = rows.findIndex((row) => row.id === chosen);
-    const next = rows[at < 0 ? 0 : Math.max(0, Math.min(rows.length - 1, at + step))];
+    const next = rows[Math.max(0, Math.min(rows.length - 1, rows.indexOf(current) + step))];
     if (next) document.getElementById(`attempt-${next.id}`)?.focus();
   };
   const press = (/** @type {string} */ selector) => /** @type {HTMLElement | null} */ (document.querySelector(`.attempt.chosen ${selector}`))?.click();
@@ -145,7 +144,7 @@ export function Compare({ query }) {
   return html`<div class="compare">
     <header><h1>${rows.length} attempts</h1><p class="goal">${plain(rows[0].goal)}</p></header>
     <div class="attempts">${rows.map((row) => html`<${Attempt} key=${row.id} row=${row} common=${common} onFiles=${noted}
-      chosen=${row.id === chosen} onChoose=${() => setChosen(row.id)}
+      chosen=${row === current} onChoose=${() => setChosen(row.id)}
       onApply=${(/** @type {Facts} */ facts, /** @type {string} */ how) => setApplying({ facts, how })} />`)}</div>
     ${applying && html`<${Confirm} title=${`Apply ${applying.facts.run.name}?`} action="Apply" danger=${false} onClose=${() => setApplying(null)}
       onYes=${() => apply(applying.facts.run, applying.how)}

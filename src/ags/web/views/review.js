@@ -12,7 +12,7 @@ import { Reviewing } from "../review/state.js";
 import { Tree } from "../review/tree.js";
 import { counted, plainName } from "../run/text.js";
 import { byName, go, isOver, prefs, withQuery } from "../store.js";
-import { Button, Empty, html, Notice, Select, Spinner, State, Trouble } from "../ui.js";
+import { Button, Empty, html, Lines, Notice, Select, Spinner, State, Trouble } from "../ui.js";
 
 /** @typedef {import("../review/state.js").Turn} Turn */
 /** @typedef {import("../review/comments.js").Placed} Placed */
@@ -178,7 +178,7 @@ function Head({ model, since, load, canApply, onDrawer, onApply, onComments }) {
       <button type="button" class="button quiet drawer" onClick=${onDrawer}>Files</button>
       <h1><a href=${`/run/${model.name}`}>${model.name}</a></h1>
       ${run && html`<${State} run=${byName.value.get(model.name) ?? run} />`}
-      <span class="sum">${counted(files, "file")} <span class="plus">+${additions}</span> <span class="minus">−${deletions}</span></span>
+      <span class="sum">${counted(files, "file")} <${Lines} added=${additions} removed=${deletions} /></span>
       ${model.loading.value && html`<${Spinner} label="Loading" />`}
     </div>
     <div class="choices">

@@ -199,6 +199,23 @@ def test_what_was_asked_for_ahead_is_not_asked_for_again(visitor: Visitor) -> No
     assert len([url for url in asked if "beginning=" in url]) == 2
 
 
+def test_a_review_that_was_left_before_its_answer_goes_no_further(visitor: Visitor) -> None:
+    page = visitor.open("/")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    first = Held(page, re.compile("beginning="))
+    page.goto(f"{visitor.server.url}/run/long/review", wait_until="commit")
+    expect(page.get_by_text("Reading what changed")).to_be_visible()
+    page.get_by_role("link", name="AGS, all runs").click()
+    expect(page.get_by_role("row").filter(has_text="long")).to_be_visible()
+    with page.expect_response(re.compile("beginning=")) as answer:
+        first.let_go()
+    answer.value.finished()
+    page.go_back()
+    is_complete(page)
+    assert len([url for url in asked if WHOLE.search(url)]) == 1
+
+
 def test_what_was_asked_for_a_view_that_was_left_is_asked_for_anew(visitor: Visitor) -> None:
     page = visitor.open("/")
     asked: list[str] = []

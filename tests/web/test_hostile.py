@@ -18,11 +18,17 @@ SCRIPT = "<script>window.owned=1</script>"
 IMAGE = "<img src=x onerror='window.owned=1'>"
 EVIL = f"{SCRIPT}{IMAGE}<iframe src=//evil.example></iframe><b class=evil>bold</b>"
 LEADS = "[here](javascript:window.owned=1) <a href='javascript:window.owned=1'>x</a>"
-UNSEEN = "\x1b]0;owned\x07\x1b[2J\x9b31m \u202egnp.exe\u202c \u2066x\u2069 \u200bzero \x00 end"
-ALL = f"{EVIL} {LEADS} {UNSEEN}"
+UNSEEN = (
+    "\x1b]0;owned\x07\x1b[2J\x9b31m \u202egnp.exe\u202c \u2066x\u2069 \u200bzero \x00"
+    " \U000e0041\u200c end"
+)
+EMOJI = "\U0001f469\u200d\U0001f4bb"
+ALL = f"{EVIL} {LEADS} {UNSEEN} {EMOJI}"
 FOLDER = "<img src=x onerror=window.owned=1> \u202etcejorp"
 FILE = "<img src=x onerror=window.owned=1>\u202e.py"
-HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069]")
+HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200c\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
+)
 
 TOLD: tuple[Told, ...] = (
     ("status", {"state": EVIL}),
@@ -112,6 +118,7 @@ def test_what_is_hostile_is_text(visitor: Visitor, hostile: Run, path: str) -> N
     expect(page.locator("main .spinner")).to_have_count(0)
     text = harmless(page)
     assert "<img src=x onerror=" in text
+    assert path.endswith("network") or EMOJI in text
     assert HIDDEN.findall(text) == []
 
 
@@ -132,7 +139,9 @@ def test_links_of_an_agent_lead_only_where_they_say(visitor: Visitor, shop: Shop
     happened(shop, "links", [("message", {"text": told})])
     page = visitor.open("/run/links")
     expect(page.get_by_text("See ")).to_be_visible()
-    for link in page.locator(".item-message a").all():
+    links = page.locator(".item-message a")
+    expect(links).to_have_count(2)
+    for link in links.all():
         address = link.get_attribute("href") or ""
         assert address.startswith("https://") and address in link.inner_text()
         assert {"noopener", "noreferrer"} <= set((link.get_attribute("rel") or "").split())
@@ -200,7 +209,7 @@ def test_a_script_that_got_into_the_page_would_not_run(visitor: Visitor) -> None
         document.body.append(place, script); }""",
         EVIL,
     )
-    page.wait_for_function("document.querySelector('.evil') !== null")
+    page.wait_for_function("document.querySelector('img[src=x]')?.complete")
     assert page.evaluate("window.owned ?? null") is None
 
 

@@ -30,7 +30,8 @@ def _large(shop: Shop) -> None:
         )
         for number in range(FILES)
     }
-    happened(shop, "large", said, files=files)
+    read = ("tool_call", {"tool": "Read", "input": {"file_path": "a.txt"}, "id": "1"})
+    happened(shop, "large", [*said, read], files=files)
 
 
 def usable(page: Page) -> None:
@@ -54,6 +55,9 @@ def test_a_long_activity_stays_usable(visitor: Visitor) -> None:
     expect(box.get_by_text("line 1 of many", exact=True)).to_have_count(0)
     page.get_by_role("button", name="To the end").click()
     expect(box.get_by_text(f"line {LINES} of many", exact=True)).to_be_visible()
+    # What is drawn before the browser tells of a scroll does not undo it.
+    box.evaluate("box => { box.scrollTop = 0; box.querySelector('.item-head').click(); }")
+    expect(box.get_by_text("line 1 of many", exact=True)).to_be_visible()
     usable(page)
 
 

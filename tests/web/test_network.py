@@ -12,7 +12,7 @@ from ags.egress.audit import Chain, Line
 from tests.server.shop import Shop
 from tests.server.test_asks import policy_of
 from tests.web.past import happened
-from tests.web.visiting import Visitor
+from tests.web.visiting import STAYS, Visitor
 
 RULE = "- {host: packages.example, ports: [443]}"
 MINE = "# mine\ndeny:\n  - telemetry.example\n"
@@ -42,7 +42,9 @@ def _tried(shop: Shop) -> None:
 def page(visitor: Visitor, shop: Shop) -> Page:
     policy_of(shop).parent.mkdir(parents=True, exist_ok=True)
     policy_of(shop).write_text(MINE)
-    made = visitor.open("/run/tried/network")
+    made = visitor.open()
+    made.add_init_script(STAYS)
+    made.goto(f"{made.url}run/tried/network")
     expect(made.locator(".request")).to_have_count(4)
     return made
 

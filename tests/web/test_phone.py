@@ -13,11 +13,16 @@ from tests.web.past import VIEWS, happened, show
 from tests.web.visiting import MISSING, PHONE, Visitor, visiting
 
 WIDER = """() => {
-    const wide = document.scrollingElement.scrollWidth - innerWidth;
-    if (wide <= 0) return [];
+    // Not innerWidth: a phone's grows with what is too wide.
+    const width = document.documentElement.clientWidth;
+    if (document.scrollingElement.scrollWidth <= width) return [];
     return [...document.querySelectorAll("body *")]
-        .filter((each) => each.getBoundingClientRect().right > innerWidth + 1)
+        .filter((each) => each.getBoundingClientRect().right > width + 1)
         .map((each) => each.outerHTML.slice(0, 120));
+}"""
+APART = """list => {
+    const box = (of) => document.querySelector(of).getBoundingClientRect();
+    return box(list).bottom <= box(".asks").top;
 }"""
 LEAST = 24
 """Pixels that a finger needs, at the least (WCAG 2.2, 2.5.8)."""
@@ -37,7 +42,16 @@ def on_phone(visitor: Visitor, path: str) -> Page:
 @pytest.mark.parametrize("path", VIEWS)
 def test_no_view_is_wider_than_the_phone(phone: Page, path: str) -> None:
     show(phone, path)
+    assert phone.evaluate("document.documentElement.clientWidth") == PHONE[0]
     assert phone.evaluate(WIDER) == []
+
+
+def test_what_is_wider_than_the_phone_would_be_found(visitor: Visitor) -> None:
+    page = on_phone(visitor, "/new")
+    field = page.get_by_label("Goal")
+    expect(field).to_be_visible()
+    field.evaluate("each => { each.style.minWidth = '600px'; }")
+    assert any("<textarea" in each for each in page.evaluate(WIDER))
 
 
 def within_reach(button: Locator) -> None:
@@ -53,6 +67,10 @@ def test_what_a_run_asks_is_answered_with_a_thumb(phone: Page, furnished: Shop) 
     card = phone.get_by_role("article", name="asks asks")
     for name in ("once", "an hour", "always", "deny"):
         within_reach(card.get_by_role("button", name=re.compile(name, re.IGNORECASE)))
+    # The end of a list is not behind it.
+    for path, box in {"/run/done-well": ".rows-box", "/run/done-well/review": ".diff"}.items():
+        show(phone, path)
+        phone.wait_for_function(APART, arg=box)
     phone.get_by_role("button", name="Hide").tap()
     within_reach(phone.get_by_role("button", name="1 ask waiting"))
     assert len(furnished.get("/asks")["items"]) == 1

@@ -148,6 +148,8 @@ def test_parts_of_the_page_that_are_wanted_while_there_is_no_server_come_with_it
     board.reload()
     eventually_in(board, lambda: held)
     expect(connection(board)).to_have_text("live")
+    shell = run.get_by_role("button", name="Open a shell in its sandbox")
+    expect(shell).to_be_visible()
     visitor.expects(UNREACHED)
 
     place.server.end(signal.SIGKILL)
@@ -155,7 +157,7 @@ def test_parts_of_the_page_that_are_wanted_while_there_is_no_server_come_with_it
     for page in (board, run):
         expect(connection(page)).to_have_text("reconnecting")
     board.get_by_role("link", name="New run").first.click()
-    run.get_by_role("button", name="Open a shell in its sandbox").click()
+    shell.click()
     expect(board.get_by_label("Goal")).to_have_count(0)
     expect(run.locator(".xterm")).to_have_count(0)
 
@@ -175,8 +177,13 @@ def test_a_view_that_is_opened_while_there_is_no_server_is_shown_when_it_is_back
     pages = {path: visitor.open() for path in VIEWS}
     for page in pages.values():
         expect(connection(page)).to_have_text("live")
+    watched = visitor.open("/run/told")
+    ends = watched.locator(".item-status", has_text="done")
+    expect(ends).to_have_count(1)
     visitor.expects(UNREACHED)
     place.server.end(signal.SIGKILL)
+    again = place.server.ags("restart", "told")
+    assert again.returncode == 0, again.stderr
     for path, page in pages.items():
         expect(connection(page)).to_have_text("reconnecting")
         page.evaluate(GO, path)
@@ -186,6 +193,7 @@ def test_a_view_that_is_opened_while_there_is_no_server_is_shown_when_it_is_back
         for path, page in pages.items():
             expect(page.locator("main")).to_contain_text(VIEWS[path])
             expect(page.locator("main").get_by_text("not answer")).to_have_count(0)
+        expect(ends).to_have_count(2)
 
 
 def eventually_in(page: Page, found: Callable[[], object]) -> None:

@@ -10,14 +10,20 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.server.shop import Shop
 from tests.web.past import happened
-from tests.web.visiting import Visitor
+from tests.web.visiting import HOLDS_BACK, STAYS, Visitor
 
 SMALL = {f"f{number}.txt": f"one of {number}\ntwo of {number}\n" for number in range(1, 5)}
 LONG = {"long.txt": "".join(f"line {number}\n" for number in range(300))}
 REFUSED = re.compile("status of 409")
-STAYS = """const { setTimeout } = window;
-window.setTimeout = (run, wait, ...rest) => wait >= 5000 ? 0 : setTimeout(run, wait, ...rest);"""
-"""What can be undone can be for as long as a slow machine takes."""
+MESSAGES = """async () => {
+    const { message, placed } = await import("/review/comments.js");
+    const quoted = ["one = first()", "two = second()"];
+    const around = { before: [], after: [], path: "a.py", side: "new", start: 3, end: 4 };
+    const comment = { id: "1", quoted, text: "Why?", sent: null, ...around };
+    const at = (line) => new Map(quoted.map((text, index) => [line + index, text]));
+    const told = (lines) => message([placed(comment, lines)], "");
+    return [at(3), at(8), new Map()].map(told);
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +77,9 @@ def viewed(page: Page) -> list[str]:
 
 
 def test_keys_go_on_from_the_file_that_was_gone_to(review: Page) -> None:
-    press(review, "n", "n")
+    review.keyboard.down("n")
+    review.keyboard.down("n")  # held: this one goes on
+    review.keyboard.up("n")
     expect(current(review)).to_have_text("f3.txt")
     press(review, "p", "x")
     expect(review.get_by_label("Viewed: f2.txt").last).to_be_checked()
@@ -167,8 +175,17 @@ def test_two_tabs_write_the_same_comments_and_send_them_once(visitor: Visitor, s
     assert_edits_what_is_not_shown(first)
 
     press(first, "l")
+    overall = first.get_by_label("Anything else for the agent?")
+    overall.fill("true")
+    first.evaluate(HOLDS_BACK, "/tell")
     first.get_by_role("dialog").get_by_role("button", name="Send to the agent").click()
+    first.wait_for_function("!!window.letGo")
+    overall.fill("and for later")
+    first.evaluate("letGo()")
     expect(first.get_by_text("Sent to the agent")).to_be_visible()
+    press(first, "l")
+    expect(overall).to_have_value("and for later")
+    press(first, "Escape")
     expect(second.get_by_role("button", name=re.compile("^2 comments"))).to_be_visible()
     expect(second.get_by_role("button", name=re.compile("^Send"))).to_have_count(0)
     shop.until(name, lambda run: run["turn"] == 2 and run["ended"] is not None)
@@ -195,6 +212,14 @@ def assert_edits_what_is_not_shown(page: Page) -> None:
     expect(editor(page)).to_have_value("from the first")
     press(page, "Control+Enter")
     expect(comment(page, "f1.txt:1")).not_to_contain_text("not in what is shown")
+
+
+def test_the_agent_is_told_where_the_lines_are_now(review: Page) -> None:
+    here, moved, gone = review.evaluate(MESSAGES)
+    said = "\n> one = first()\n> two = second()\nWhy?"
+    assert f"\na.py:3-4{said}" in here
+    assert f"\na.py:8-9{said}" in moved
+    assert f"\na.py:3-4 (these lines are gone){said}" in gone
 
 
 def test_work_that_nobody_looked_at_is_not_applied(visitor: Visitor, shop: Shop) -> None:
@@ -247,7 +272,14 @@ def test_what_is_applied_and_taken_back_elsewhere_is_seen(visitor: Visitor, shop
     expect(apply).to_be_enabled()
     shop.told("POST", f"/runs/{name}/apply", {})
     expect(undo).to_be_visible()
+    page.evaluate(HOLDS_BACK, "/undo")
     press(page, "U")
+    page.wait_for_function("!!window.letGo")
+    page.evaluate("first = letGo, letGo = null")
+    press(page, "U")  # this one would take back something else
+    expect(undo).to_be_disabled()
+    assert page.evaluate("letGo === null")
+    page.evaluate("first()")
     expect(undo).to_have_count(0)
     assert not (shop.project.folder / "other.txt").exists()
 
@@ -269,6 +301,11 @@ def test_a_conflict_names_its_files_once_and_says_what_can_be_done(
     expect(dialog.get_by_text("Start a new run from where the project stands")).to_be_visible()
 
     page = visitor.open("/compare?group=clash")
+    page.get_by_role("button", name="Other ways to apply clash").click()
+    expect(page.get_by_role("menuitem").first).to_be_in_viewport(ratio=1)
+    height = page.locator(".attempts").evaluate("each => each.scrollHeight - each.clientHeight")
+    assert height <= 0
+    press(page, "Escape")
     page.get_by_role("button", name="Apply", exact=True).click()
     page.get_by_role("dialog").get_by_role("button", name="Apply", exact=True).click()
     toast = page.locator(".toast.error")

@@ -42,6 +42,17 @@ DESK, PHONE = (1280, 800), (390, 844)
 # What a policy forbids does not always reach the console.
 TELLS = """addEventListener("securitypolicyviolation", (event) =>
     console.error(`forbidden: ${event.violatedDirective} ${event.blockedURI}`));"""
+STAYS = """const { setTimeout } = window;
+window.setTimeout = (run, wait, ...rest) => wait >= 5000 ? 0 : setTimeout(run, wait, ...rest);"""
+"""What can be undone can be for as long as a slow machine takes."""
+HOLDS_BACK = """path => {
+    const { fetch } = window;
+    window.fetch = async (url, ...rest) => {
+        if (url.endsWith(path)) await new Promise((done) => { window.letGo = done; });
+        return fetch(url, ...rest);
+    };
+}"""
+"""A request that is on its way until `letGo`."""
 UNREACHED = re.compile("Failed to load resource: net::ERR_")
 MISSING = re.compile(r"status of 404 \(Not Found\) at .*/runs/nobody$")
 

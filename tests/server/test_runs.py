@@ -19,6 +19,7 @@ from ags.hooks.call import read
 from ags.hooks.decide import Bench, Decider
 from ags.hooks.model import Ground
 from ags.server import keys
+from tests.hooks.test_person import nobody
 from tests.server.shop import HOLDS, Shop, eventually, opened, problem
 
 PARTLY = "partly"
@@ -220,10 +221,10 @@ def test_what_hooks_decided_is_among_the_events(shop: Shop) -> None:
 
     async def heard(*commands: str) -> None:
         ground = Ground("/work/space", "/home/me")
-        decider = Decider(Bench(name, ground, shop.server.home), note)
+        decider = Decider(Bench(name, ground, shop.server.home), note, nobody)
         for command in commands:
             said = {"tool_name": "Bash", "tool_input": {"command": command}, "cwd": "/work/space"}
-            await decider.hear(read("claude", "PreToolUse", said))
+            await decider.hear(read("claude", "PreToolUse", said), asyncio.Event())
 
     with contextlib.closing(log):
         asyncio.run(heard("ls", "rm -rf /"))

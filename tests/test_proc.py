@@ -280,3 +280,17 @@ def test_without_descriptors_to_give_nothing_is_started_and_none_stays_open() ->
         assert held() == before
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("terminal", [0, None], ids=["its own", "just open"])
+def test_the_end_of_a_terminal_of_its_own_hangs_a_process_up(terminal: int | None) -> None:
+    async def scene() -> int:
+        master, slave = os.openpty()
+        descriptors = {0: slave, 1: slave, 2: slave}
+        sleep = ("/bin/sleep", "0.5" if terminal is None else "600")
+        child = proc.spawn(sleep, env={}, descriptors=descriptors, terminal=terminal)
+        os.close(slave)
+        os.close(master)
+        return await asyncio.wait_for(child.wait(), 60)
+
+    assert asyncio.run(scene()) == (0 if terminal is None else -signal.SIGHUP)

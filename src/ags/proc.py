@@ -219,9 +219,11 @@ def spawn(
     env: Mapping[str, str],
     descriptors: Mapping[int, int],
     user: tuple[int, int] | None = None,
+    terminal: int | None = None,
 ) -> Child:
     """Start a process in a session of its own that has exactly `descriptors` (theirs: ours) open.
 
+    `terminal` is the one of theirs that is to be the session's: its end hangs the process up.
     Call it on the main thread: a child that asks to die with us follows the spawning thread.
     """
     if user is not None:
@@ -232,6 +234,10 @@ def spawn(
         for theirs, ours in descriptors.items():
             raised[theirs] = fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, 64)
         actions = [(os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in raised.items()]
+        if terminal is not None:
+            # Opened anew by the leader of a fresh session, it becomes the session's.
+            again = f"/proc/self/fd/{raised[terminal]}"
+            actions.append((os.POSIX_SPAWN_OPEN, terminal, again, os.O_RDWR, 0))  # type: ignore[arg-type]
         actions += [(os.POSIX_SPAWN_CLOSE, fd) for fd in (0, 1, 2) if fd not in raised]  # type: ignore[misc]
         pid = os.posix_spawn(
             argv[0],

@@ -12,30 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from ags import records
-from ags.agents.claude import Claude
 from ags.logins import room
-from ags.programs import installed
-from ags.programs.installed import Facts
 from tests.cli.desk import Desk
+from tests.logins import stand_in
 
 PATIENCE = 60.0
-VERSION = "1.0.0"
 WAITS = "#!/bin/sh\ntouch started; exec sleep 600\n"
 
 
 @pytest.fixture
 def equipped(desk: Desk) -> Desk:
-    folder = desk.state / "agents/claude" / VERSION
-    program = folder / Claude.program.path
-    program.parent.mkdir(parents=True)
-    program.write_text(WAITS)
-    facts = Facts(Claude.program.package, VERSION, Claude.program.path)
-    records.replace_file(folder / installed.FACTS, records.encode(facts))
-    for place in (program, *program.parents):
-        if place.is_relative_to(desk.state):
-            place.chmod(0o755)
-    installed.switch(desk.state, "claude", VERSION)
+    stand_in.give(desk.state, WAITS)
     return desk
 
 

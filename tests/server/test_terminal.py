@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import re
-from collections.abc import AsyncIterator, Coroutine
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
-from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from ags.engine import Wish
@@ -21,10 +19,9 @@ from tests.faults.conftest import workshop as workshop
 from tests.faults.workshop import Workshop
 from tests.server.conftest import Server, serving
 from tests.server.listening import eventually, memory
+from tests.server.screen import Screen, play, terminal
 from tests.server.test_stream import HOLDS, NO_BEATS, metrics
 from tests.server.test_stream import served as served
-
-SOON = 120.0
 
 
 @pytest.fixture
@@ -38,74 +35,10 @@ def shell(workshop: Workshop, served: Server) -> Run:
     return run
 
 
-def play(scene: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scene, 2 * SOON))
-
-
-class Screen:
-    """A terminal in a browser."""
-
-    def __init__(self, socket: ClientConnection) -> None:
-        self.socket = socket
-        self.seen = b""
-        self.ended: Any = None
-
-    async def shows(self, pattern: bytes) -> re.Match[bytes]:
-        """Reads until it does; what comes later is searched next time."""
-        wanted, at = re.compile(pattern), 0
-        async with asyncio.timeout(SOON):
-            while not (found := wanted.search(self.seen, at)):
-                at = max(0, len(self.seen) - 1000)  # not all of much, over and over
-                came = await self.socket.recv()
-                assert isinstance(came, bytes), f"{came!r} came before {pattern!r}"
-                self.seen += came
-        self.seen = self.seen[found.end() :]
-        return found
-
-    async def types(self, text: str) -> None:
-        await self.socket.send(text.encode())
-
-    async def resizes(self, rows: int, columns: int) -> None:
-        await self.socket.send(json.dumps({"rows": rows, "columns": columns}))
-
-    async def last_words(self) -> Any:
-        """Of the server, before it closes."""
-        async with asyncio.timeout(SOON):
-            while isinstance(came := await self.socket.recv(), bytes):
-                pass
-        return json.loads(came)
-
-    async def closing(self) -> tuple[int, str]:
-        async with asyncio.timeout(SOON):
-            with contextlib.suppress(ConnectionClosed):
-                while True:
-                    await self.socket.recv()
-        return self.socket.close_code or 0, self.socket.close_reason or ""
-
-
-@contextlib.asynccontextmanager
-async def watching(
-    server: Server,
-    name: str,
-    query: str = "",
-    *,
-    token: str = "",
-    called: str = "127.0.0.1",
-    **given: Any,
-) -> AsyncIterator[Screen]:
-    address = f"ws://{called}:{server.port}/api/v1/runs/{name}/terminal{query}"
-    protocols = ["ags.v1", f"bearer.{token or server.token}"]
-    given = {
-        "subprotocols": protocols,
-        "max_size": 2**20,
-        "proxy": None,
-        "host": "127.0.0.1",
-        "open_timeout": SOON,
-        "ping_interval": None,  # one who does not read hears no answer either
-        **given,
-    }
-    async with connect(address, **given) as socket:
-        yield Screen(socket)
+def watching(
+    server: Server, name: str, query: str = "", **given: Any
+) -> AbstractAsyncContextManager[Screen]:
+    return terminal(server, f"/runs/{name}/terminal{query}", **given)
 
 
 def test_what_is_typed_is_echoed_and_answered(served: Server, shell: Run) -> None:

@@ -108,7 +108,7 @@ class Hub:
         self._room = asyncio.Event()
         self._drained = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._master, self._slave = _pair()
+        self._master, self._slave = pair()
         self._set_size(size)
         self._loop.add_reader(self._master, self._read)
 
@@ -264,8 +264,7 @@ class Hub:
     def _set_size(self, size: Size) -> None:
         """The program is told by the kernel, if it is another than before."""
         if self._master >= 0:
-            packed = struct.pack("HHHH", size.rows, size.columns, 0, 0)
-            fcntl.ioctl(self._master, termios.TIOCSWINSZ, packed)
+            set_size(self._master, size)
 
     def _write(self) -> None:
         if self._master < 0:
@@ -283,10 +282,16 @@ class Hub:
             self._room.set()
 
 
-def _pair() -> tuple[int, int]:
+def pair() -> tuple[int, int]:
+    """Both sides of a new terminal; ours does not block."""
     master, slave = pty.openpty()
     os.set_blocking(master, False)
     settings = termios.tcgetattr(slave)
     settings[0] |= _IUTF8  # one press of the erase key takes one letter
     termios.tcsetattr(slave, termios.TCSANOW, settings)
     return master, slave
+
+
+def set_size(master: int, size: Size) -> None:
+    packed = struct.pack("HHHH", size.rows, size.columns, 0, 0)
+    fcntl.ioctl(master, termios.TIOCSWINSZ, packed)

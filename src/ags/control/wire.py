@@ -114,7 +114,7 @@ def unpack_size(payload: bytes) -> Size:
     if len(payload) != _SIZE.size:
         raise ValueError("a size of another length")
     rows, columns = _SIZE.unpack(payload)
-    return Size(_within(rows), _within(columns))
+    return fitting(Size(rows, columns))
 
 
 def size_in(request: Mapping[str, object], *, default: Size) -> Size:
@@ -122,7 +122,12 @@ def size_in(request: Mapping[str, object], *, default: Size) -> Size:
     rows, columns = request.get("rows", default.rows), request.get("columns", default.columns)
     if type(rows) is not int or type(columns) is not int:
         raise AgsError("open the terminal", cause="rows and columns are not numbers")
-    return Size(_within(rows), _within(columns))
+    return fitting(Size(rows, columns))
+
+
+def fitting(size: Size) -> Size:
+    """A size that no terminal has becomes the nearest one."""
+    return Size(_within(size.rows), _within(size.columns))
 
 
 def _within(lines: int) -> int:

@@ -115,7 +115,7 @@ class Machine:
             raise AgsError("install the agent", subject=name, cause=cause, hint=hint)
         self._stages[name] = "starting"
         self._failed.pop(name, None)
-        self._tell(name)
+        self.tell(name)
         task = asyncio.create_task(self._installed(name, version))
         self._state.tasks.add(task)
         task.add_done_callback(self._state.tasks.discard)
@@ -134,18 +134,19 @@ class Machine:
             log.failure(error, f"install {name}")
         finally:
             self._stages.pop(name, None)
-            self._tell(name)
+            self.tell(name)
 
     def _heard(self, name: str) -> Callable[[bytes], None]:
         def heard(part: bytes) -> None:
             lines = re.findall(rf"^ags: {name}: (.+)$", part.decode(errors="replace"), re.MULTILINE)
             if lines and name in self._stages:
                 self._stages[name] = one_line(lines[-1])[:200]
-                self._tell(name)
+                self.tell(name)
 
         return heard
 
-    def _tell(self, name: str) -> None:
+    def tell(self, name: str) -> None:
+        """The board, of what is known of it now."""
         with contextlib.suppress(AgsError):  # settings that cannot be read: whoever asks is told
             self._state.board.agent_changed(clean(self.one(name)))
 
@@ -167,12 +168,17 @@ class Machine:
         healthy: tuple[int, ...] = (0,),
         heard: Callable[[bytes], None] | None = None,
     ) -> proc.Result:
-        environ = {k: v for k, v in self._state.environ.items() if k not in ELSEWHERE}
-        argv = (*VERB, *words)
+        argv, environ = verb_of(self._state, *words)
         said = await proc.run(argv, env=environ, timeout=timeout, check=False, heard=heard)
         if said.code not in healthy or (healthy != (0,) and not said.stdout):
             raise _refusal(words[0], said)
         return said
+
+
+def verb_of(state: State, *words: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    """A call of the command line by the server's person: its words, and its environment."""
+    environ = {k: v for k, v in state.environ.items() if k not in ELSEWHERE}
+    return (*VERB, *words), environ
 
 
 def _findings(told: dict[str, Any]) -> dict[str, Any]:

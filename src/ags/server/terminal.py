@@ -1,22 +1,22 @@
-"""A run's terminal over a WebSocket: bytes both ways, sizes as JSON, the end as the last word."""
+"""A terminal over a WebSocket: bytes both ways, sizes as JSON, the end as the last word."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ags import runs
 from ags.control import client
-from ags.control.client import View
 from ags.control.wire import Ended, Size
 from ags.engine import Engine
-from ags.errors import AgsError, Missing
+from ags.errors import AgsError, Missing, Unfit
 from ags.frozen import frozen
 from ags.server.auth import Keys, Unsure
 from ags.server.state import State
@@ -32,8 +32,25 @@ class Unspoken(Exception):
     """The other side sent what is no part of this."""
 
 
-async def serve(websocket: WebSocket, state: State, run: str, size: Size, *, shell: bool) -> None:
-    """Until the program ends, the viewer leaves or logs out, or the server stops."""
+class View(Protocol):
+    """A terminal, seen from here."""
+
+    async def read(self) -> bytes | Ended:
+        """The next output, or how it ended."""
+        ...
+
+    async def type(self, data: bytes) -> None: ...
+
+    def resize(self, size: Size) -> None: ...
+
+
+async def serve(
+    websocket: WebSocket, state: State, opened: AbstractAsyncContextManager[View], then: str
+) -> None:
+    """Until the program ends, the viewer leaves or logs out, or the server stops.
+
+    `then` says what becomes of the program in the last two cases.
+    """
     wanted = websocket.scope.get("subprotocols", ())
     await websocket.accept(PROTOCOL if PROTOCOL in wanted else None)
     with counted(state) as room:
@@ -41,11 +58,13 @@ async def serve(websocket: WebSocket, state: State, run: str, size: Size, *, she
             await _close(websocket, FULL, f"{MOST_STREAMS} streams are open already")
             return
         try:
-            await _visit(websocket, state, run, size, shell=shell)
+            await _visit(websocket, state, opened, then)
         except Unsure as error:
-            await _close(websocket, FULL, f"{error}; the run goes on")
+            await _close(websocket, FULL, f"{error}; {then}")
         except Missing as error:
             await _close(websocket, MISSING, error.cause)
+        except Unfit as error:
+            await _close(websocket, UNFIT, error.cause)
         except AgsError as error:
             await _close(websocket, REFUSED, error.cause or error.what)
         except Unspoken as error:
@@ -54,11 +73,10 @@ async def serve(websocket: WebSocket, state: State, run: str, size: Size, *, she
             pass  # gone, or as good as
 
 
-async def _visit(websocket: WebSocket, state: State, run: str, size: Size, *, shell: bool) -> None:
-    engine = state.engine()
-    run_dir = _at_work(engine, run, shell=shell)
-    await engine.answering(run_dir)
-    async with client.view(run_dir, {"do": "enter" if shell else "attach"}, size) as view:
+async def _visit(
+    websocket: WebSocket, state: State, opened: AbstractAsyncContextManager[View], then: str
+) -> None:
+    async with opened as view:
         outcome = await _first(websocket, state, view)
     if outcome is None:
         return
@@ -67,7 +85,17 @@ async def _visit(websocket: WebSocket, state: State, run: str, size: Size, *, sh
         await _patiently(websocket.send_text(told))
         await _close(websocket, 1000, "")
     else:
-        await _close(websocket, outcome.code, outcome.reason)
+        await _close(websocket, outcome.code, f"{outcome.reason}; {then}")
+
+
+@contextlib.asynccontextmanager
+async def of_run(state: State, run: str, size: Size, *, shell: bool) -> AsyncIterator[View]:
+    """The run's own terminal, or that of a shell beside it."""
+    engine = state.engine()
+    run_dir = _at_work(engine, run, shell=shell)
+    await engine.answering(run_dir)
+    async with client.view(run_dir, {"do": "enter" if shell else "attach"}, size) as view:
+        yield view
 
 
 def _at_work(engine: Engine, name: str, *, shell: bool) -> Path:
@@ -87,8 +115,8 @@ class _Cut:
     reason: str
 
 
-_STOPPED = _Cut(STOPPING, "the server stops; the run goes on")
-_LOGGED_OUT = _Cut(LOGGED_OUT, "the session was ended; the run goes on")
+_STOPPED = _Cut(STOPPING, "the server stops")
+_LOGGED_OUT = _Cut(LOGGED_OUT, "the session was ended")
 
 
 async def _first(websocket: WebSocket, state: State, view: View) -> Ended | _Cut | None:

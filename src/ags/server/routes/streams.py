@@ -1,4 +1,4 @@
-"""What happens, as it happens: a run's log, all runs, a run's terminal."""
+"""What happens, as it happens: a run's log, all runs, a run's terminal, a log-in."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, WebSocket
 
+from ags import clients
 from ags.control.wire import Size
 from ags.server import terminal
+from ags.server.login import LogIns, logins_of
 from ags.server.problems import documented
+from ags.server.schema_settings import Whose
 from ags.server.state import State, state_of
 from ags.server.stream import EventStream, after_of, of_run
 
@@ -66,4 +69,20 @@ async def run_terminal(
     shell: bool = False,
 ) -> None:
     """A size that no terminal has becomes the nearest one, on its way to the run."""
-    await terminal.serve(websocket, state, run, Size(rows, columns), shell=shell)
+    opened = terminal.of_run(state, run, Size(rows, columns), shell=shell)
+    await terminal.serve(websocket, state, opened, "the run goes on")
+
+
+@router.websocket("/settings/agents/{name}/login")
+async def agent_login(
+    websocket: WebSocket,
+    name: str,
+    state: Annotated[State, Depends(state_of)],
+    logins: Annotated[LogIns, Depends(logins_of)],
+    client: Whose = clients.OWN,
+    rows: int = 24,
+    columns: int = 80,
+) -> None:
+    """`ags auth`, which ends with its viewer."""
+    opened = logins.open(name, client, Size(rows, columns))
+    await terminal.serve(websocket, state, opened, "the log-in was given up")

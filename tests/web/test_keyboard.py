@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.logins import stand_in
 from tests.server.shop import Shop, eventually
 from tests.web.past import happened
 from tests.web.visiting import Visitor
@@ -220,3 +222,32 @@ def test_the_projects_there_are_can_be_chosen_at_once(visitor: Visitor) -> None:
     project = page.get_by_label("Project", exact=True)
     expect(project.locator("option", has_text="project")).not_to_have_count(0)
     expect(page.get_by_label("Address")).to_have_count(0)
+
+
+def test_an_agent_is_logged_in(visitor: Visitor, shop: Shop, tmp_path: Path) -> None:
+    stand_in.give(shop.server.ags_home)
+    with stand_in.maker(tmp_path, shop.server.home) as vendor:
+        page = visitor.open("/settings/agents")
+        codex = page.get_by_role("region", name="codex")
+        expect(codex.get_by_role("button", name="Install")).to_be_visible()
+        expect(codex.get_by_role("button", name="Log in")).to_have_count(0)
+        card = page.get_by_role("region", name="claude")
+        card.get_by_role("button", name="Log in to claude").focus()
+        press(page, "Enter")
+        screen = card.locator(".xterm-rows")
+        expect(screen).to_contain_text("Paste code here")
+        page.keyboard.type(f"{stand_in.WRONG}\n")
+        expect(card.get_by_text("it has ended, exit code 1")).to_be_visible()
+        expect(screen).to_contain_text("That code is no good")
+
+        press(page, "Control+Shift+.", "Escape")
+        expect(screen).to_have_count(0)
+        expect(card.get_by_role("button", name="Log in to claude")).to_be_focused()
+        press(page, "Enter")
+        expect(screen).to_contain_text("Paste code here")
+        page.keyboard.type("the-code\n")
+        expect(page.get_by_text("claude is logged in")).to_be_visible()
+        expect(card).to_contain_text("kept by ags: anthropic")
+        expect(screen).to_have_count(0)
+        expect(card.get_by_role("button", name="Log in again to claude")).to_be_focused()
+        assert [each["code"] for each in vendor.asked] == ["the-code"]

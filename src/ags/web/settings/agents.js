@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { call } from "../api.js";
 import { useKeys } from "../keys.js";
 import { connection, events, failed, toast } from "../store.js";
+import { Screen } from "../terminal.js";
 import { Button, Code, Copy, html, Notice, Spinner, Trouble } from "../ui.js";
 import { useAsked } from "./asked.js";
 
@@ -76,7 +77,14 @@ function One({ agent, newest, looked, onInstall }) {
   const { name, installed, installing } = agent;
   const behind = Boolean(newest && newest !== installed);
   const current = looked && installed && newest === installed;
-  return html`<section class="agent" aria-label=${name}>
+  // How often it was begun anew, while it is open.
+  const [login, setLogin] = useState(0);
+  const place = useRef(/** @type {HTMLElement | null} */ (null));
+  const close = () => {
+    setLogin(0);
+    requestAnimationFrame(() => /** @type {HTMLElement | undefined} */ (place.current?.querySelector(".log-in"))?.focus());
+  };
+  return html`<section class="agent" aria-label=${name} ref=${place}>
     <div class="agent-head">
       <h2>${name}</h2>
       <span class=${installed ? "" : "faint"}>${installed || (agent.problem ? "damaged" : "not installed")}</span>
@@ -93,18 +101,38 @@ function One({ agent, newest, looked, onInstall }) {
     ${agent.failed && html`<${Notice} kind="error" title="It was not installed">
       <pre>${agent.failed.cause}</pre>${agent.failed.hint && html`<p class="hint"><${Code} text=${agent.failed.hint} /></p>`}<//>`}
     ${agent.problem && html`<${Notice} kind="error"><p><${Code} text=${agent.problem} /></p><//>`}
-    <${Access} agent=${agent} />
+    <${Access} agent=${agent} busy=${login > 0} onLogIn=${() => setLogin(1)} />
+    ${login > 0 && html`<${LogIn} key=${login} name=${name} onClose=${close} onAgain=${() => setLogin(login + 1)} />`}
   </section>`;
 }
 
-/** How it talks to its model. @param {{agent: Agent}} props */
-function Access({ agent }) {
+/** How it talks to its model. @param {{agent: Agent, busy: boolean, onLogIn: () => void}} props */
+function Access({ agent, busy, onLogIn }) {
   const known = [...agent.keys.map((key) => `${key.name} ${key.where}`), agent.login].filter(Boolean);
   const command = `ags auth ${agent.name}`;
+  const again = agent.login ? "Log in again" : "Log in";
   return html`<div class="agent-access">
     ${known.length ? html`<span><span class="level ok">log-in</span> ${known.join(", ")}</span>`
-      : html`<span><span class="level warn">no log-in</span> <span class="faint">its runs cannot talk to their model. In a terminal:</span></span>`}
+      : html`<span><span class="level warn">no log-in</span> <span class="faint">its runs cannot talk to their model</span></span>`}
+    ${agent.installed && html`<${Button} class="log-in" disabled=${busy} onClick=${onLogIn} label=${`${again} to ${agent.name}`}>${again}<//>`}
+    <span class="faint">${agent.installed ? "or in" : "In"} a terminal</span>
     <span class="login-command"><code>${command}</code><${Copy} text=${command} /></span>
+  </div>`;
+}
+
+/** The agent's own way of logging in, at a terminal. @param {{name: string, onClose: () => void, onAgain: () => void}} props */
+function LogIn({ name, onClose, onAgain }) {
+  const ended = (/** @type {number | null} */ code) => {
+    if (code !== 0) return;
+    toast(`${name} is logged in`, { kind: "done", detail: "its runs can talk to their model" });
+    onClose();
+  };
+  useKeys([{ key: "Escape", label: "Give the log-in up", group: "Settings", run: onClose }]);
+  return html`<div class="login-screen">
+    <p class="hint">It runs in a sandbox. Open the address that it shows, and bring the code from there back to it. Its tokens stay outside.</p>
+    <${Screen} path=${`${PATH}/${name}/login`} title=${`Log-in of ${name}`} once onEnd=${ended}>
+      ${(/** @type {boolean} */ over) => html`${over && html`<${Button} onClick=${onAgain}>Try again<//>`}
+        <${Button} onClick=${onClose} label=${`Close the log-in of ${name}`}>Close<//>`}<//>
   </div>`;
 }
 

@@ -173,6 +173,18 @@ def test_what_cannot_be_logged_in_is_refused(
     assert at_work(server, []) == []
 
 
+@pytest.mark.parametrize("query", ["rows=abc", "columns=", "client="])
+def test_what_cannot_be_read_starts_nothing(server: Server, query: str) -> None:
+    async def scene() -> None:
+        with pytest.raises(InvalidStatus) as refused:
+            async with logging_in(server, query=f"?{query}"):
+                pass
+        assert refused.value.response.status_code == 422
+
+    play(scene())
+    assert at_work(server, []) == []
+
+
 def test_one_log_in_at_a_time_for_each_agent_and_client(server: Server) -> None:
     async def scene() -> None:
         async with logging_in(server) as one:

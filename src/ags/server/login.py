@@ -105,8 +105,8 @@ class LogIns:
     async def open(self, name: str, client: str, size: Size) -> AsyncIterator[LogIn]:
         """For as long as the context lasts. It is put away afterwards, however long that takes."""
         whose = clients.checked_name(client)
-        self._check(name)
         await self._free(name, whose)
+        self._check(name)
         words = ("auth", name, *((f"--client={whose}",) if whose else ()))
         made = LogIn(self._state, words, size)
         self._going[name, whose] = None

@@ -15,6 +15,11 @@ import { useAsked } from "./asked.js";
  */
 
 const PATH = "/settings/agents";
+/** Of those that have no command for it: they start as they always do. */
+const WITHIN = /** @type {Record<string, string>} */ ({
+  gemini: "Log in as it asks you to, and leave it with `/quit`.",
+  pi: "Log in with `/login`, and leave it with `/quit`.",
+});
 
 export function Agents() {
   const { data, problem, busy, again, set } = useAsked(PATH);
@@ -129,7 +134,8 @@ function LogIn({ name, onClose, onAgain }) {
   };
   useKeys([{ key: "Escape", label: "Give the log-in up", group: "Settings", run: onClose }]);
   return html`<div class="login-screen">
-    <p class="hint">It runs in a sandbox. Open the address that it shows, and bring the code from there back to it. Its tokens stay outside.</p>
+    <p class="hint">It runs in a sandbox, and its tokens stay outside. Open the address that it shows, and bring the code
+      from there back to it. <${Code} text=${WITHIN[name] || ""} /></p>
     <${Screen} path=${`${PATH}/${name}/login`} title=${`Log-in of ${name}`} once onEnd=${ended}>
       ${(/** @type {boolean} */ over) => html`${over && html`<${Button} onClick=${onAgain}>Try again<//>`}
         <${Button} onClick=${onClose} label=${`Close the log-in of ${name}`}>Close<//>`}<//>

@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.logins import stand_in
 from tests.server.shop import Shop, eventually
 from tests.server.test_asks import policy_of
 from tests.web.visiting import DESK, PHONE, Visitor
@@ -215,3 +216,45 @@ def allowed_for_good(page: Page, asking: Shop) -> None:
     always.click()
     eventually(lambda: policy.exists() and host in policy.read_text())
     expect(page.locator(".toast", has_text="added to the policy").last).to_contain_text(host)
+
+
+HOOK = """#!/bin/sh
+echo '{"hookSpecificOutput": {"permissionDecision": "ask", "permissionDecisionReason": "sure?"}}'
+"""
+CALLS = """#!/bin/sh
+say() { echo '{"tool_name": "Bash", "tool_input": {"command": "'"$1"'"}, "cwd": "."}'; }
+forward='/usr/bin/python3 -I -S /ags/hooks/forward.py /ags/inside.sock'
+may() { say "$1" | $forward claude PreToolUse; }
+may 'make deploy' && touch deployed.txt
+may 'make undeploy' || touch refused.txt
+"""
+"""An agent that uses two tools, and knows nothing of a model."""
+
+
+def test_what_a_hook_leaves_to_the_person_is_answered_in_the_page(
+    visitor: Visitor, asking: Shop
+) -> None:
+    hook = policy_of(asking).parent / "hooks/pre-bash"
+    hook.parent.mkdir(parents=True)
+    hook.write_text(HOOK)
+    hook.chmod(0o700)
+    stand_in.give(asking.server.ags_home, CALLS)
+    name = asking.start("deploy it", name="deploys", agent="claude")
+    page = visitor.open(f"/run/{name}")
+    answers = {"make deploy": "Once", "make undeploy": "Deny"}
+    for command, answer in answers.items():
+        line = lines(page).filter(has_text=f"Bash: {command}")
+        expect(line.get_by_role("button")).to_have_count(2)
+        page.wait_for_timeout(GUARD)
+        line.get_by_role("button", name=answer).click()
+        page.mouse.move(5, 5)
+        expect(line).to_have_count(0)
+    asking.until(name, lambda run: run["ended"] is not None)
+    left = {each["path"] for each in asking.get(f"/runs/{name}/diff")["files"]}
+    assert left == {"deployed.txt", "refused.txt"}
+    activity = page.locator(".item").filter(has_text="Asks")
+    expect(
+        activity.filter(has_text="Bash: make deploy (pre-bash: sure?): allowed once")
+    ).to_be_visible()
+    expect(activity.filter(has_text="Bash: make undeploy")).to_contain_text("denied")
+    expect(page.get_by_role("link", name="Network", exact=True)).to_be_visible()

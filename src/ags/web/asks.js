@@ -4,7 +4,7 @@ import { effect, signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { call, problemOf } from "./api.js";
 import { useKeys } from "./keys.js";
-import { counted } from "./run/text.js";
+import { counted, oneLine, plain } from "./run/text.js";
 import { ruled } from "./settings/asked.js";
 import { asks, failed, go, prefs, route, toast } from "./store.js";
 import { Button, classes, html } from "./ui.js";
@@ -19,6 +19,8 @@ const ANSWERS = [
   { key: "3", label: "Always", done: "Allowed, and added to the policy", kind: "plain", body: { verdict: "always" } },
   { key: "0", label: "Deny", done: "Denied", kind: "danger", body: { verdict: "deny" } },
 ];
+/** What a hook asks is about one call, and is allowed once or not at all. @param {Ask} ask */
+const answersTo = (ask) => (ask.tool ? ANSWERS.filter(({ key }) => key === "1" || key === "0") : ANSWERS);
 // What was meant for an ask that stood here a moment ago must not answer this one.
 const GUARD = 700;
 const SCHEMES = /** @type {Record<string, [string, number]>} */ ({ tls: ["https", 443], http: ["http", 80] });
@@ -28,6 +30,7 @@ const keyOf = (ask) => `${ask.run_id} ${ask.id}`;
 
 /** What is asked for, in full: what is cut off cannot be judged. @param {Ask} ask */
 export function wanted(ask) {
+  if (ask.tool) return plain(`${ask.tool}: ${ask.about}`);
   const [scheme, usual] = SCHEMES[ask.scheme] || ["tcp", 0];
   const port = ask.port === usual ? "" : `:${ask.port}`;
   const host = String(ask.host).includes(":") ? `[${ask.host}]` : ask.host;
@@ -197,7 +200,7 @@ function Held({ open }) {
   const movedSince = useSince((under.value?.lines || lines).map(keyOf).join("\n"));
   const byKey = (/** @type {Answer} */ answer) => {
     if (!isSeen(list.current)) frontSince.current = Date.now();
-    else if (front && Date.now() - frontSince.current > GUARD) give(front, answer);
+    else if (front && answersTo(front).includes(answer) && Date.now() - frontSince.current > GUARD) give(front, answer);
   };
   const hide = () => {
     under.value = null;
@@ -210,18 +213,22 @@ function Held({ open }) {
   ]);
   const came = () => (under.value ??= { lines, height: list.current?.offsetHeight || 0 });
   return html`<section class="asks" ref=${box} aria-label="What runs ask" onPointerEnter=${came} onPointerLeave=${() => (under.value = null)}>
-    <${Said} front=${front} keys="1 allows it once, 2 for an hour, 3 always, 0 denies it." />
+    <${Said} front=${front} keys=${front?.tool ? "1 allows it, 0 denies it." : "1 allows it once, 2 for an hour, 3 always, 0 denies it."} />
     <div class="ask-lines" ref=${list} style=${{ height: under.value ? `${under.value.height}px` : "" }}>
       ${lines.map((ask, index) => html`<${Line} key=${keyOf(ask)} ask=${ask} isFront=${ask === front} isOpen=${still.has(keyOf(ask))}
         isFirst=${lines[index - 1]?.run_id !== ask.run_id} onAnswer=${(/** @type {Answer} */ answer) => Date.now() - movedSince.current > GUARD && give(ask, answer)} />`)}
     </div>
     <footer>
       <span>${counted(open.length, "ask")}</span>
-      <span class="rule cut faint" title=${front?.rule}>${front && html`always adds <bdi><code>${String(front.rule ?? "")}</code></bdi>`}</span>
+      <span class="rule cut faint" title=${front && (front.tool ? said(front) : front.rule)}>${front && (front.tool ? said(front)
+        : html`always adds <bdi><code>${String(front.rule ?? "")}</code></bdi>`)}</span>
       <${Notices} /><${Button} kind="quiet" hotkey="9" onClick=${hide}>Hide<//>
     </footer>
   </section>`;
 }
+
+/** A hook's own words. @param {Ask} ask */
+const said = (ask) => oneLine(`${ask.by}: ${ask.reason}`, 1000);
 
 /** Whether the first line is in sight: what is not seen is not answered, but shown. @param {HTMLElement | null} list */
 function isSeen(list) {
@@ -247,7 +254,7 @@ function Line({ ask, isFront, isOpen, isFirst, onAnswer }) {
 
 /** @param {{ask: Ask, isOpen: boolean, hasKeys?: boolean, onAnswer: (answer: Answer) => void}} props */
 function Choices({ ask, isOpen, hasKeys, onAnswer }) {
-  return html`${ANSWERS.map((answer) => html`<${Button} kind=${answer.kind} hotkey=${hasKeys ? answer.key : undefined} disabled=${!isOpen}
+  return html`${answersTo(ask).map((answer) => html`<${Button} kind=${answer.kind} hotkey=${hasKeys ? answer.key : undefined} disabled=${!isOpen}
     title=${answer.key === "3" ? `adds ${ask.rule ?? ""}` : undefined}
     onClick=${() => onAnswer(answer)}>${answer.key !== "0" && html`<span class="hidden">Allow: </span>`}${answer.label}<span class="hidden">: ${wanted(ask)}</span><//>`)}`;
 }

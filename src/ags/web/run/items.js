@@ -190,7 +190,7 @@ function Ask({ item, waiting }) {
   const { fields } = item;
   const outcome = Object.hasOwn(OUTCOMES, fields.outcome) ? OUTCOMES[fields.outcome] : "";
   return html`<${Note} item=${item} kind=${waiting ? "item-asking" : ""}>
-    <strong>Asks</strong> for <span class="mono">${target(fields)}</span>${outcome && html`<span class="faint">: ${outcome}</span>`}
+    <strong>Asks</strong> for <span class="mono">${target(fields)}</span>${fields.tool && html`<span class="faint"> (${oneLine(`${fields.by}: ${fields.reason}`)})</span>`}${outcome && html`<span class="faint">: ${outcome}</span>`}
     ${waiting && !outcome && html`<${Answers} ask=${waiting} />`}
   <//>`;
 }

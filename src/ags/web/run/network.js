@@ -29,7 +29,7 @@ export function Network({ run }) {
   const filter = `${refusedOnly} ${words}`;
   const place = useMemo(() => new Place(), [filter, run.id]);
   const shown = useMemo(() => requests.filter((each) => fits(each, refusedOnly, words)), [requests.length, filter]);
-  const waiting = asks.value.filter((each) => each.run_id === run.id);
+  const waiting = asks.value.filter((each) => each.run_id === run.id && !each.tool);
   const moved = useMoved(shown.length);
   if (problem && !requests.length) return html`<div class="tab-pad"><${Trouble} problem=${problem} /></div>`;
   if (!all && !requests.length) return html`<div class="tab-pad"><${Spinner} label="Loading" /></div>`;

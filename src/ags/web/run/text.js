@@ -80,10 +80,11 @@ export function tokensText(n) {
 }
 
 /**
- * Where a request goes, as people write it.
+ * What is asked for: where a request goes, as people write it, or a tool's call.
  * @param {Record<string, any>} wanted
  */
 export function target(wanted) {
+  if (wanted.tool) return oneLine(`${wanted.tool}: ${wanted.about}`);
   const usual = wanted.port === 443 || wanted.port === undefined || wanted.port === null;
   const host = String(wanted.host ?? "").includes(":") ? `[${wanted.host}]` : wanted.host;
   const where = `${host}${usual ? "" : `:${wanted.port}`}${wanted.path ?? ""}`;

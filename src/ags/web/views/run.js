@@ -88,7 +88,7 @@ function Shown({ run, row, feed, tab, changed }) {
     { key: "[", repeats: true, label: "Tab to the left", group: "Run", run: () => step(-1) },
     { key: "]", repeats: true, label: "Tab to the right", group: "Run", run: () => step(1) },
   ]);
-  const waiting = asks.value.filter((each) => each.run_id === run.id).length;
+  const waiting = asks.value.filter((each) => each.run_id === run.id && !each.tool).length;
   const items = TABS.map((id) => ({ id, href: here(id), label: id === "network" && waiting ? `Network (${waiting})` : LABELS[id] }));
   return html`<div class="run">
     <${Head} run=${run} row=${row} changed=${changed} tell=${tell} />

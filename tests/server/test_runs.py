@@ -21,6 +21,7 @@ from ags.hooks.model import Ground
 from ags.server import keys
 from tests.hooks.test_person import nobody
 from tests.server.shop import HOLDS, Shop, eventually, opened, problem
+from tests.web.past import past
 
 PARTLY = "partly"
 # A branch is put in the way of the third just before it starts.
@@ -213,7 +214,7 @@ def test_the_log_events_and_pages(shop: Shop) -> None:
 
 
 def test_what_hooks_decided_is_among_the_events(shop: Shop) -> None:
-    name = shop.done("true", name="hooked")
+    name = past(shop).finished("hooked").name
     log = Writer(runs.find(shop.server.ags_home, name) / "events.jsonl")
 
     def note(fields: Mapping[str, object]) -> None:

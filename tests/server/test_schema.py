@@ -123,7 +123,7 @@ class Fitting:
             body["base"] = "nowhere"
 
     def _tell_run(self, body: dict[str, Any]) -> None:
-        if is_good(body, "text"):
+        if is_good(body, "text", 0):
             body["text"] = "true"
 
     def _add_project(self, body: dict[str, Any]) -> None:

@@ -154,8 +154,8 @@ def test_a_shell_beside_an_agent_sees_its_workspace_and_ends_alone(
 
     async def scene() -> None:
         async with watching(served, run.name, "?shell=1") as screen:
-            await screen.types("cat file; echo $((6 * 7))-in; touch mark; exit 3\n")
-            await screen.shows(rb"one\r\n42-in")
+            await screen.types("cat file; echo $((6 * 7))-in $TERM; touch mark; exit 3\n")
+            await screen.shows(rb"one\r\n42-in xterm-256color")
             assert (await screen.last_words())["ended"] == 3
 
     play(scene())

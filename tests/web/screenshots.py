@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.people import ROOT
 from tests.server.shop import opened
@@ -68,6 +69,27 @@ def asked(page: Page) -> None:
     expect(page.get_by_role("article", name="exchange-rates asks")).to_be_visible()
 
 
+def chosen_file(page: Page) -> None:
+    for name in ("shop/", "totals.py"):
+        page.get_by_role("button", name=name).or_(page.get_by_role("link", name=name)).first.click()
+    sees("ROUND_HALF_EVEN")(page)
+
+
+def side_by_side(page: Page) -> None:
+    sees("line_total")(page)
+    page.keyboard.press("u")
+    page.locator(".tree").get_by_text("totals.py", exact=True).click()
+
+
+def looked_around(page: Page) -> None:
+    page.get_by_role("button", name="Open a shell in its sandbox").click()
+    expect(page.locator(".xterm-rows")).to_contain_text("$")
+    page.keyboard.type(
+        "PS1='payments$ '; clear; git log --oneline; ls; test -e ~/.ssh || echo no keys\n"
+    )
+    expect(page.locator(".xterm-rows")).to_contain_text(re.compile("shop.*no keys"))
+
+
 def listed_keys(page: Page) -> None:
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_visible()
@@ -79,8 +101,11 @@ PICTURES: dict[str, tuple[str, tuple[Step, ...]]] = {
     "keys": ("/", (*BOARD, listed_keys)),
     "new": ("/new", (filled,)),
     "run": ("/run/rounding", (opened_edit,)),
-    "network": ("/run/rounding/network", (sees("telemetry.example"),)),
+    "network": ("/run/dark-theme/network", (sees("telemetry.example"),)),
+    "files": ("/run/rounding/files", (chosen_file,)),
+    "log": ("/run/rounding/log", (sees("14 passed"),)),
     "review": ("/run/rounding/review", (sees("line_total"), commented)),
+    "side": ("/run/rounding/review", (side_by_side,)),
     "apply": ("/run/rounding/review", (applying,)),
     "compare": ("/compare?group=quicker", (sees("An index on the name"), sees("quicker-2.md"))),
     "policy": ("/settings/policy", (typed_policy,)),
@@ -89,11 +114,16 @@ PICTURES: dict[str, tuple[str, tuple[Step, ...]]] = {
 ON_PHONE = ("board", "run")
 ASKING: dict[str, tuple[str, tuple[Step, ...]]] = {
     "asks": ("/", (*BOARD, asked)),
+    "terminal": ("/run/exchange-rates/terminal", (asked, looked_around)),
+}
+FIRST: dict[str, tuple[str, tuple[Step, ...]]] = {
+    "login": ("/", (sees("Log in"),)),
+    "empty": ("/", (sees("Add a project"),)),
 }
 
 
 def taken(visitor: Visitor, name: str, scheme: str, size: tuple[int, int], folder: Path) -> None:
-    path, steps = (PICTURES | ASKING)[name]
+    path, steps = (FIRST | PICTURES | ASKING)[name]
     page = visitor.open(path, size=size, scheme=scheme, is_mobile=size == PHONE)
     for step in steps:
         step(page)
@@ -103,13 +133,23 @@ def taken(visitor: Visitor, name: str, scheme: str, size: tuple[int, int], folde
     page.context.close()
 
 
+def at_first(browser: Browser, place: Path, folder: Path) -> None:
+    """A server that nobody has used yet, before and after the log-in."""
+    with opened(place) as shop:
+        for session, name in ((None, "login"), (logged_in(browser, shop.server), "empty")):
+            with visiting(browser, shop.server, session) as visitor:
+                for scheme in SCHEMES:
+                    taken(visitor, name, scheme, DESK, folder)
+
+
 def main(folder: Path = FOLDER) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
-        place = stack.enter_context(tempfile.TemporaryDirectory(prefix="ags-pictures-"))
-        shop = stack.enter_context(opened(Path(place)))
-        stack.enter_context(scenery(shop))
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ags-pictures-")))
         browser = stack.enter_context(chromium())
+        at_first(browser, place / "new", folder)
+        shop = stack.enter_context(opened(place / "used"))
+        stack.enter_context(scenery(shop))
         session = logged_in(browser, shop.server)
         visitor = stack.enter_context(visiting(browser, shop.server, session))
         for scheme in SCHEMES:
@@ -121,6 +161,7 @@ def main(folder: Path = FOLDER) -> None:
         for scheme in SCHEMES:
             for size in (DESK, PHONE):
                 taken(visitor, "asks", scheme, size, folder)
+            taken(visitor, "terminal", scheme, DESK, folder)
 
 
 if __name__ == "__main__":

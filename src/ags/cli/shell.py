@@ -23,10 +23,12 @@ def command(invocation: Invocation, /, name: str) -> int:
     limits. It ends with the run; and Ctrl-], or closing the terminal, ends it as well.
     """
     with engine_of(invocation) as engine:
-        return asyncio.run(_shell(engine, engine.at_work(name, "open a shell")))
+        run_dir = engine.at_work(name, "open a shell")
+        return asyncio.run(_shell(engine, run_dir, invocation.environ.get("TERM")))
 
 
-async def _shell(engine: Engine, run_dir: Path) -> int:
+async def _shell(engine: Engine, run_dir: Path, term: str | None) -> int:
     await engine.answering(run_dir)
-    outcome = await view(run_dir, {"do": "enter"}, name=runs.load(run_dir).name, lasting=False)
+    wish = {"do": "enter", "term": term}
+    outcome = await view(run_dir, wish, name=runs.load(run_dir).name, lasting=False)
     return 0 if isinstance(outcome, Detached) else outcome.code or 0

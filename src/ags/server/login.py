@@ -15,13 +15,14 @@ from ags.control import hub, wire
 from ags.control.wire import Ended, Size
 from ags.errors import AgsError, Missing
 from ags.logins import room
+from ags.server import terminal
 from ags.server.machine import Machine, machine_of, verb_of
 from ags.server.state import State, state_of
 
 ORDER = 10.0
 """Seconds to end in order: it gives an agent that is deaf five of them."""
 SWEEPING = 60.0
-SCREEN = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+SCREEN = {"TERM": terminal.SCREEN, "COLORTERM": "truecolor"}
 """What shows it, whatever the server itself was started at."""
 
 

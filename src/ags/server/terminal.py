@@ -24,6 +24,8 @@ from ags.server.stream import BEAT, MOST_STREAMS, PATIENCE, counted
 
 PROTOCOL = "ags.v1"
 UNFIT, LOGGED_OUT, MISSING, REFUSED, FULL, STOPPING = 4422, 4401, 4404, 4409, 4503, 1012
+SCREEN = "xterm-256color"
+"""As the page's terminal, and most others, understand it."""
 MOST_REASON = 120
 """Bytes: a close frame has room for 123."""
 
@@ -94,7 +96,8 @@ async def of_run(state: State, run: str, size: Size, *, shell: bool) -> AsyncIte
     engine = state.engine()
     run_dir = _at_work(engine, run, shell=shell)
     await engine.answering(run_dir)
-    async with client.view(run_dir, {"do": "enter" if shell else "attach"}, size) as view:
+    wish = {"do": "enter", "term": SCREEN} if shell else {"do": "attach"}
+    async with client.view(run_dir, wish, size) as view:
         yield view
 
 

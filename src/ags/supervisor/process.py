@@ -275,7 +275,7 @@ class Supervisor:
         if self._sandbox is None:
             cause = f"it is {self._held.run.state}, so nothing runs in its sandbox"
             raise AgsError("open a shell", cause=cause)
-        room = await Room.open(self._sandbox)
+        room = await Room.open(self._sandbox, request.get("term"))
         self._rooms.append(room)
         return Viewing.asked(room.hub, request)
 

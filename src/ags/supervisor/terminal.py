@@ -19,6 +19,7 @@ _SEQUENCE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])"
     r"|[\x00-\x08\x0e-\x1f]"
 )
+ENV = "/usr/bin/env"
 ABSENCE = 2.0
 """Seconds a shell outlives the last one who looked at it: a detach and an attach fit in between."""
 
@@ -59,10 +60,13 @@ class Room:
         self._tasks = (asyncio.create_task(self._outlive()), asyncio.create_task(self._watch()))
 
     @classmethod
-    async def open(cls, sandbox: Sandbox) -> Self:
+    async def open(cls, sandbox: Sandbox, kind: object) -> Self:
+        """`kind` is what the viewer's terminal is called: a run may know none, or another."""
         hub = Hub()
+        known = isinstance(kind, str) and re.fullmatch(r"[A-Za-z0-9._+-]{1,64}", kind, re.ASCII)
+        command = (ENV, f"TERM={kind}", SHELL) if known else (SHELL,)
         try:
-            return cls(hub, await sandbox.enter((SHELL,), hub.streams))
+            return cls(hub, await sandbox.enter(command, hub.streams))
         except BaseException:
             await hub.finish(Ended(None, "it did not start"))
             raise

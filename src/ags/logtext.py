@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -172,8 +173,9 @@ class Stream:
         """The question with the way to answer it, and later what became of it."""
         outcome, name = fields.get("outcome"), one_line(_words(fields.get("id")))
         if outcome == "asked":
-            asked = f"── asks for {wanted(fields)}: `ags allow {name}`, `ags deny {name}`"
-            yield self._paint(cut(asked, WIDEST), "yellow", "bold")
+            answers = f"`ags allow {name}`, `ags deny {name}`"
+            asked = f"── asks for {cut(wanted(fields), WIDEST)}: {cut(answers, WIDEST)}"
+            yield self._paint(asked, "yellow", "bold")
         elif outcome in OUTCOMES:
             yield self._paint(cut(f"── {wanted(fields)}: {OUTCOMES[outcome]}", WIDEST), "dim")
         else:
@@ -187,8 +189,9 @@ class Stream:
 def wanted(fields: Mapping[str, Any]) -> str:
     """What is asked for: an address, or a tool's call with what the hook says to it."""
     if "tool" in fields:
-        tool, about, reason = (_words(fields.get(name)) for name in ("tool", "about", "reason"))
-        return one_line(f"{tool}: {about} ({fields.get('by')}: {reason})")
+        # As it is, with colours too: what is left out here would run all the same.
+        told = "{tool}: {about} ({by}: {reason})".format_map(defaultdict(str, fields))
+        return one_line(told)
     scheme = {"tls": "https", "http": "http"}.get(str(fields.get("scheme")), "tcp")
     method = f"{fields['method']} " if fields.get("method") else ""
     path = fields.get("path") or ""

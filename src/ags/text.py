@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+UNSEEN = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+"""Letters that count as printable and show as nothing."""
+
 
 def plain(text: str) -> str:
     """Control and escape characters become visible; line breaks and tabs stay."""
-    return "".join(c if c in "\n\t" or c.isprintable() else visible(c) for c in text)
+    return "".join(c if c in "\n\t" or _is_seen(c) else visible(c) for c in text)
 
 
 def one_line(text: str) -> str:
     """As `plain`, for a name: a line break or tab in it becomes visible too."""
-    return "".join(c if c.isprintable() else visible(c) for c in text)
+    return "".join(c if _is_seen(c) else visible(c) for c in text)
+
+
+def _is_seen(character: str) -> bool:
+    return character.isprintable() and character not in UNSEEN
 
 
 def utf8(text: str) -> str:

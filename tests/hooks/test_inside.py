@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import json
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tomllib
@@ -14,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from ags.hooks import managed, wire
+from ags.hooks import managed, person, questions, wire
 from ags.hooks.channel import Channel
 from ags.hooks.decide import Bench, Decider
 from ags.hooks.inside import forward
@@ -168,11 +170,33 @@ def test_settings_name_the_forwarder_for_every_event() -> None:
     assert group["matcher"] == "*"
     assert group["hooks"][0]["command"].endswith("/ags/inside.sock claude PreToolUse")
     gemini = json.loads(json.dumps(managed.gemini_settings("/usr/bin/python3")))
-    assert gemini["hooks"]["BeforeTool"][0]["hooks"][0]["timeout"] == 60_000
+    assert gemini["hooks"]["BeforeTool"][0]["hooks"][0]["timeout"] == 1000 * managed.PATIENCE
     codex = tomllib.loads(managed.codex_requirements("/usr/bin/python3"))
     assert codex["hooks"]["managed_dir"] == "/ags/hooks"
     (before,) = codex["hooks"]["PreToolUse"]
     assert before["hooks"][0]["command"].endswith("codex PreToolUse")
+
+
+def test_who_asks_waits_longer_than_who_is_asked() -> None:
+    """Where an agent gives up first, it goes on as if nobody had said no."""
+    answered = person.PATIENCE + questions.PATIENCE
+    assert answered < forward.PATIENCE < managed.PATIENCE
+    for source in (managed.plugin(), managed.extension()):
+        assert f"const PATIENCE = {1000 * forward.PATIENCE:.0f}\n".encode() in source
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_forwarder_that_is_ended_says_no(tmp_path: Path, number: signal.Signals) -> None:
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / "s"))
+        silent.listen()
+        words = (PYTHON, "-I", "-S", forward.__file__, tmp_path / "s", "claude", "PreToolUse")
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdin is not None
+            process.stdin.close()
+            silent.accept()  # by then it listens to signals
+            process.send_signal(number)
+            assert process.wait(120) == 2
 
 
 def node(folder: Path, source: bytes, socket: Path, script: str) -> list[str]:

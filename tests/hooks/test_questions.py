@@ -14,7 +14,15 @@ from ags.hooks import person, wire
 from ags.hooks.channel import Channel
 from ags.hooks.decide import Bench, Decider
 from ags.hooks.model import Ground, ToolCall, Verdict
-from ags.hooks.questions import MOST, MOST_SHOWN, Change, Kind, Questions, shown
+from ags.hooks.questions import (
+    MOST,
+    MOST_A_MINUTE,
+    MOST_SHOWN,
+    Change,
+    Kind,
+    Questions,
+    shown,
+)
 from tests.hooks.test_channel import called, play, refused
 from tests.hooks.test_person import script
 
@@ -29,7 +37,10 @@ class Scene:
 
     def __init__(self, patience: float = 600) -> None:
         self.changes: list[Change] = []
-        self.questions = Questions(patience=patience, on_change=self.changes.append)
+        self.now = 0.0
+        self.questions = Questions(
+            patience=patience, clock=lambda: self.now, on_change=self.changes.append
+        )
         self.left = asyncio.Event()
 
     def ask(self, call: ToolCall = CALL) -> asyncio.Task[Verdict]:
@@ -124,7 +135,7 @@ def test_a_flood_of_questions_is_bounded() -> None:
         asked = [one.ask() for _ in range(MOST)]
         await one.waiting(MOST)
         verdict = await one.ask()
-        assert not verdict.allowed and "too many" in verdict.reason
+        assert not verdict.allowed and "too much" in verdict.reason
         for each in one.questions.pending():
             one.questions.answer(each.id, "once")
         assert all([(await each).allowed for each in asked])
@@ -132,12 +143,30 @@ def test_a_flood_of_questions_is_bounded() -> None:
     play(scene())
 
 
+def test_a_person_is_asked_so_often_a_minute_and_again_in_the_next() -> None:
+    async def scene() -> None:
+        one = Scene()
+        for _ in range(MOST_A_MINUTE):
+            asked = one.ask()
+            one.questions.answer(await one.waiting(), "deny")
+            await asked
+        assert "too much" in (await one.ask()).reason
+        one.now += 61
+        asked = one.ask()
+        one.questions.answer(await one.waiting(), "once")
+        assert (await asked).allowed
+
+    play(scene())
+
+
 def test_what_is_too_long_to_be_judged_is_a_no() -> None:
     async def scene() -> None:
         one = Scene()
-        long = ToolCall("claude", "Bash", "bash", "x" * (MOST_SHOWN + 1))
-        assert "too long" in (await one.ask(long)).reason and one.changes == []
-        asked = one.ask(ToolCall("claude", "Bash", "bash", "x" * MOST_SHOWN))
+        quotes = 2
+        for text in ("x" * (MOST_SHOWN - quotes + 1), "\U0001f600" * (MOST_SHOWN // 12 + 1)):
+            long = ToolCall("claude", "Bash", "bash", text)
+            assert "too long" in (await one.ask(long)).reason and one.changes == []
+        asked = one.ask(ToolCall("claude", "Bash", "bash", "x" * (MOST_SHOWN - quotes)))
         one.questions.answer(await one.waiting(), "once")
         assert (await asked).allowed
 
@@ -148,7 +177,8 @@ def test_what_is_too_long_to_be_judged_is_a_no() -> None:
     ("call", "about"),
     [
         (CALL, "make deploy"),
-        (ToolCall("pi", "edit", "write", paths=("a", "b c")), "a b c"),
+        (ToolCall("pi", "bash", "bash", "ls", cwd="/w/src", raw={"workdir": "src"}), "(in /w/src)"),
+        (ToolCall("pi", "edit", "write", paths=("a", "b\nc")), '"a"\n"b\\nc"'),
         (ToolCall("pi", "fetch", "other", raw={"url": "https://a.example"}), "https://a.example"),
         (ToolCall("pi", "edit", "write"), "{}"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Request, expect
 
 from tests.logins import stand_in
 from tests.server.shop import Shop, eventually
@@ -141,8 +141,8 @@ def test_beside_what_a_run_did_an_answer_goes_only_to_what_was_there(
     before, first = waiting.count(), waiting.first.get_by_role("button", name="Deny")
     box = first.bounding_box()
     assert box is not None
-    sent: list[str] = []
-    page.on("request", lambda request: request.method == "POST" and sent.append(request.url))
+    sent: list[Request] = []
+    page.on("request", lambda request: sent.append(request))
     page.evaluate(STOPPED)
     place = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.click(*place)
@@ -153,7 +153,7 @@ def test_beside_what_a_run_did_an_answer_goes_only_to_what_was_there(
     page.wait_for_timeout(GUARD)
     page.mouse.click(*place)
     expect(waiting).to_have_count(before - 2)
-    assert len(sent) == 2
+    assert len([each for each in sent if each.method == "POST"]) == 2
 
 
 def test_a_browser_that_cannot_notify_shows_what_is_asked(visitor: Visitor, asking: Shop) -> None:
@@ -224,13 +224,14 @@ HOOK = """#!/bin/sh
 echo '{"hookSpecificOutput": {"permissionDecision": "ask", "permissionDecisionReason": "sure?"}}'
 """
 CALLS = """#!/bin/sh
-say() { echo '{"tool_name": "Bash", "tool_input": {"command": "'"$1"'"}, "cwd": "."}'; }
+say() { printf '{"tool_name": "Bash", "tool_input": {"command": "%s"}, "cwd": "."}' "$1"; }
 forward='/usr/bin/python3 -I -S /ags/hooks/forward.py /ags/inside.sock'
 may() { say "$1" | $forward claude PreToolUse; }
 may 'make deploy' && touch deployed.txt
 may 'make undeploy' || touch refused.txt
+may "echo $(printf '\\\\n%.0s' $(seq 60)) the end" && touch read.txt
 """
-"""An agent that uses two tools, and knows nothing of a model."""
+"""An agent that uses three tools, and knows nothing of a model."""
 
 
 def test_what_a_hook_leaves_to_the_person_is_answered_in_the_page(
@@ -251,12 +252,28 @@ def test_what_a_hook_leaves_to_the_person_is_answered_in_the_page(
         line.get_by_role("button", name=answer).click()
         page.mouse.move(5, 5)
         expect(line).to_have_count(0)
+    check_that_it_is_read_to_its_end(page)
     asking.until(name, lambda run: run["ended"] is not None)
     left = {each["path"] for each in asking.get(f"/runs/{name}/diff")["files"]}
-    assert left == {"deployed.txt", "refused.txt"}
+    assert left == {"deployed.txt", "refused.txt", "read.txt"}
     activity = page.locator(".item").filter(has_text="Asks")
     expect(
         activity.filter(has_text="Bash: make deploy (pre-bash: sure?): allowed once")
     ).to_be_visible()
     expect(activity.filter(has_text="Bash: make undeploy")).to_contain_text("denied")
     expect(page.get_by_role("link", name="Network", exact=True)).to_be_visible()
+
+
+def check_that_it_is_read_to_its_end(page: Page) -> None:
+    line = lines(page).filter(has_text="the end")
+    once = line.get_by_role("button", name="Once")
+    for _ in range(2):
+        page.wait_for_timeout(GUARD)
+        once.click()
+        expect(once).to_be_enabled()
+    seen = page.locator(".ask-lines").evaluate("each => each.scrollTop")
+    assert seen > 0
+    page.locator(".ask-lines").evaluate("each => { each.scrollTop = each.scrollHeight; }")
+    once.click()
+    page.mouse.move(5, 5)
+    expect(line).to_have_count(0)

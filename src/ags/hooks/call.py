@@ -50,8 +50,9 @@ _PATHS = (
     "file_path", "filePath", "path", "notebook_path", "absolute_path", "dir_path", "directory",
     "filename", "file", "paths", "file_paths", "include", "edits", "files", "source", "destination",
 )  # fmt: skip
-_FOLDERS = ("workdir", "working_directory", "dir_path", "directory", "cwd")
+FOLDERS = ("workdir", "working_directory", "dir_path", "directory", "cwd")
 MOST_PATHS = 1000
+MOST_NAME = 200
 
 
 class BadCall(ValueError):
@@ -80,7 +81,7 @@ def read(agent: object, hook: object, payload: object) -> Heard:
     if moment == "stop":
         return Heard(moment, ToolCall(agent, "", "other", cwd=cwd, session=session))
     tool = _text(payload, "tool_name", "tool", "toolName")
-    if not tool:
+    if not tool or len(tool) > MOST_NAME:
         raise BadCall("the hook names no tool")
     given = _first(payload, "tool_input", "args", "input")
     return Heard(moment, _call(agent, tool, _fields(given), cwd, session))
@@ -96,7 +97,7 @@ def _call(agent: str, tool: str, given: Mapping[str, object], cwd: str, session:
     if kind == "bash" and not command and name != "write_stdin":
         raise BadCall("the hook tells no command")
     if kind == "bash":
-        cwd = posixpath.normpath(posixpath.join(cwd, _text(given, *_FOLDERS))) if cwd else cwd
+        cwd = posixpath.normpath(posixpath.join(cwd, _text(given, *FOLDERS))) if cwd else cwd
     wanted = _text(given, "pattern") if name in ("glob", "find") else ""
     paths = (*_paths(given), *((wanted,) if wanted.startswith(("/", "~", "..")) else ()))
     return ToolCall(agent, tool, kind, command, paths, cwd, session, given)

@@ -6,19 +6,22 @@ import asyncio
 import json
 import secrets
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Literal
 
 from ags.errors import AgsError
 from ags.frozen import frozen
+from ags.hooks.call import FOLDERS
 from ags.hooks.model import ToolCall, Verdict
 from ags.model import KIB
 
 PATIENCE = 300.0
 """Seconds for the person. The forwarders inside wait longer than this and the hooks together."""
-MOST = 16
+MOST, MOST_A_MINUTE = 8, 20
+"""Of those that wait at once, and of new ones: the channel has room for others beside them."""
 MOST_SHOWN = 8 * KIB
-"""Letters of a call that a person can still judge."""
+"""Bytes of a call, as JSON, that a person can still judge."""
 
 _LETTERS = "bcdfghjkmnpqrstvwxz"
 Kind = Literal["once", "deny"]
@@ -64,9 +67,10 @@ class Questions:
         self.patience = patience
         self.clock = clock
         self._on_change = on_change
-        # No ask of the fence begins with a y.
-        self._tag = f"y{secrets.choice(_LETTERS)}{secrets.choice(_LETTERS)}"
+        # No ask of the fence begins with a y; and each turn of a run has a tag of its own.
+        self._tag = "y" + "".join(secrets.choice(_LETTERS) for _ in range(4))
         self._count = 0
+        self._latest: deque[float] = deque(maxlen=MOST_A_MINUTE)
         self._open: dict[str, tuple[Question, asyncio.Future[Outcome]]] = {}
 
     def pending(self) -> tuple[Question, ...]:
@@ -79,10 +83,11 @@ class Questions:
         `left` is set when whoever wanted to call is gone.
         """
         by = asking[0].by
-        if len(self._open) >= MOST:
-            return Verdict(False, "too many questions wait for the person already", by)
-        if len(about := shown(call)) > MOST_SHOWN:
+        if len(json.dumps(about := shown(call))) > MOST_SHOWN:
             return Verdict(False, "it is too long for a person to judge", by)
+        if len(self._open) >= MOST or self._is_flooded():
+            return Verdict(False, "the person is asked too much already", by)
+        self._latest.append(self.clock())
         self._count += 1
         reason = "; ".join(each.reason for each in asking)
         id_ = f"{self._tag}{self._count}"
@@ -90,6 +95,9 @@ class Questions:
         if outcome == "once":
             return Verdict(True, by=by)
         return Verdict(False, _REASONS[outcome], by)
+
+    def _is_flooded(self) -> bool:
+        return len(self._latest) == MOST_A_MINUTE and self.clock() - self._latest[0] < 60
 
     def answer(self, id_: str, kind: Kind) -> Question:
         if id_ not in self._open:
@@ -129,11 +137,15 @@ class Questions:
 
 
 def shown(call: ToolCall) -> str:
-    """All of a call that matters: what a shell is given, which files, or else its whole input."""
+    """What a call is about: what a shell is given and where, which files, or else its whole input.
+
+    Not what is to be written to a file: that is for the review.
+    """
     if call.kind == "bash":
-        return call.command
+        elsewhere = [name for name in FOLDERS if (call.raw or {}).get(name)]
+        return f"{call.command}\n(in {call.cwd})" if elsewhere else call.command
     if call.kind in ("read", "write") and call.paths:
-        return " ".join(call.paths)
+        return "\n".join(map(json.dumps, call.paths))
     return json.dumps(call.raw or {}, ensure_ascii=False)
 
 

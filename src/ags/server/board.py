@@ -11,7 +11,7 @@ import contextlib
 import heapq
 import re
 import secrets
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import AsyncGenerator, Collection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,8 +37,6 @@ PATIENCE = 6.0
 
 class Change(NamedTuple):
     number: int
-    key: str
-    """A later change of the same makes this one needless."""
     event: str
     data: bytes
 
@@ -52,7 +50,10 @@ class Board:
         self._sight = Sight(state.ags_home, state.store)
         self._life = secrets.token_hex(4)
         self._number = 0
-        self._ring: deque[Change] = deque(maxlen=MOST_CHANGES)
+        self._changes: dict[str, Change] = {}
+        """The last of each key, in the order in which they were told."""
+        self._forgotten = 0
+        """The number of the last that there was no room for any more."""
         self._news = asyncio.Event()
         self._told: dict[str, bytes] = {}
         """The row of each run as it was last sent."""
@@ -89,7 +90,7 @@ class Board:
             place = self._place(last)
             while True:
                 news = self._news
-                if place < self._number - len(self._ring):
+                if place < self._forgotten:
                     place = self._number
                     yield [self._snapshot()]
                 elif place < self._number:
@@ -125,12 +126,7 @@ class Board:
         return message(self._id(self._number), "snapshot", b'{"runs":[%s],%s' % (rows, rest[1:]))
 
     def _since(self, place: int) -> list[bytes]:
-        latest: dict[str, Change] = {}
-        for change in reversed(self._ring):
-            if change.number <= place:
-                break
-            latest.setdefault(change.key, change)
-        told = sorted(latest.values())
+        told = (each for each in self._changes.values() if each.number > place)
         return [message(self._id(each.number), each.event, each.data) for each in told]
 
     def _id(self, number: int) -> str:
@@ -138,7 +134,10 @@ class Board:
 
     def _tell(self, key: str, event: str, data: bytes) -> None:
         self._number += 1
-        self._ring.append(Change(self._number, key, event, data))
+        self._changes.pop(key, None)
+        self._changes[key] = Change(self._number, event, data)
+        if len(self._changes) > MOST_CHANGES:
+            self._forgotten = self._changes.pop(next(iter(self._changes))).number
         self._news.set()
         self._news = asyncio.Event()
 

@@ -27,7 +27,7 @@ const TITLES = /** @type {Record<string, string>} */ ({ new: "New run", compare:
 
 /** A view's module exports it under its own name, such as `Board`. @param {string} name */
 async function load(name) {
-  const module = await part(VIEWS[name]);
+  const module = await part(name, VIEWS[name], () => route.peek().view === name);
   ready[name] = module.default || module[name[0].toUpperCase() + name.slice(1)];
   arrived.value++;
 }
@@ -64,7 +64,7 @@ function View() {
 function Asking() {
   const [Asks, setAsks] = useState(/** @type {any} */ (null));
   useEffect(() => {
-    part(() => import("./asks.js")).then((module) => setAsks(() => module.Asks), failed);
+    part("asks", () => import("./asks.js")).then((module) => setAsks(() => module.Asks), failed);
   }, []);
   return Asks && html`<${Asks} />`;
 }

@@ -4,7 +4,7 @@ import { effect, signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { call, problemOf } from "./api.js";
 import { useKeys } from "./keys.js";
-import { counted, oneLine, plain } from "./run/text.js";
+import { counted, exact, oneLine } from "./run/text.js";
 import { ruled } from "./settings/asked.js";
 import { asks, failed, go, prefs, route, toast } from "./store.js";
 import { Button, classes, html } from "./ui.js";
@@ -30,7 +30,7 @@ const keyOf = (ask) => `${ask.run_id} ${ask.id}`;
 
 /** What is asked for, in full: what is cut off cannot be judged. @param {Ask} ask */
 export function wanted(ask) {
-  if (ask.tool) return plain(`${ask.tool}: ${ask.about}`);
+  if (ask.tool) return exact(`${ask.tool}: ${ask.about}`);
   const [scheme, usual] = SCHEMES[ask.scheme] || ["tcp", 0];
   const port = ask.port === usual ? "" : `:${ask.port}`;
   const host = String(ask.host).includes(":") ? `[${ask.host}]` : ask.host;
@@ -199,14 +199,14 @@ function Held({ open }) {
   const frontSince = useSince(frontKey);
   const movedSince = useSince((under.value?.lines || lines).map(keyOf).join("\n"));
   const byKey = (/** @type {Answer} */ answer) => {
-    if (!isSeen(list.current)) frontSince.current = Date.now();
+    if (!isSeen(list.current, list.current?.querySelector(".front"), answer)) frontSince.current = Date.now();
     else if (front && answersTo(front).includes(answer) && Date.now() - frontSince.current > GUARD) give(front, answer);
   };
   const hide = () => {
     under.value = null;
     folded.value = true;
   };
-  useLayoutEffect(() => void (under.value || isSeen(list.current)), [frontKey, under.value]);
+  useLayoutEffect(() => void (under.value || list.current?.querySelector(".front")?.scrollIntoView({ block: "nearest" })), [frontKey, under.value]);
   useKeys([
     ...ANSWERS.map((answer) => ({ key: answer.key, label: answer.key === "0" ? "Deny" : `Allow: ${answer.label.toLowerCase()}`, group: "What is asked", run: () => byKey(answer) })),
     { key: "9", label: "Hide what is asked", group: "What is asked", run: hide },
@@ -216,7 +216,7 @@ function Held({ open }) {
     <${Said} front=${front} keys=${front?.tool ? "1 allows it, 0 denies it." : "1 allows it once, 2 for an hour, 3 always, 0 denies it."} />
     <div class="ask-lines" ref=${list} style=${{ height: under.value ? `${under.value.height}px` : "" }}>
       ${lines.map((ask, index) => html`<${Line} key=${keyOf(ask)} ask=${ask} isFront=${ask === front} isOpen=${still.has(keyOf(ask))}
-        isFirst=${lines[index - 1]?.run_id !== ask.run_id} onAnswer=${(/** @type {Answer} */ answer) => Date.now() - movedSince.current > GUARD && give(ask, answer)} />`)}
+        isFirst=${lines[index - 1]?.run_id !== ask.run_id} onAnswer=${(/** @type {Answer} */ answer, /** @type {Element | null} */ line) => Date.now() - movedSince.current > GUARD && isSeen(list.current, line, answer) && give(ask, answer)} />`)}
     </div>
     <footer>
       <span>${counted(open.length, "ask")}</span>
@@ -230,17 +230,23 @@ function Held({ open }) {
 /** A hook's own words. @param {Ask} ask */
 const said = (ask) => oneLine(`${ask.by}: ${ask.reason}`, 1000);
 
-/** Whether the first line is in sight: what is not seen is not answered, but shown. @param {HTMLElement | null} list */
-function isSeen(list) {
-  const line = list?.querySelector(".front");
+/**
+ * What is not in sight is not answered, but shown; of one that is longer than the list, the next part of it. To deny
+ * it, its beginning is enough.
+ * @param {HTMLElement | null} list @param {Element | null | undefined} line @param {Answer} answer
+ */
+function isSeen(list, line, answer) {
   if (!list || !line) return false;
   const box = list.getBoundingClientRect(), { top, bottom } = line.getBoundingClientRect();
-  const seen = top >= box.top - 1 && (bottom <= box.bottom + 1 || top <= box.top + 1);
-  if (!seen) line.scrollIntoView({ block: "nearest" });
-  return seen;
+  const isLong = bottom - top > box.height + 1;
+  const begins = top >= box.top - 1 && top < box.bottom, ends = bottom <= box.bottom + 1;
+  if (isLong ? ends || (begins && answer.key === "0") : begins && ends) return true;
+  if (isLong && top < box.bottom) list.scrollTop += begins || top < box.top ? 0.8 * box.height : top - box.top;
+  else line.scrollIntoView({ block: "nearest" });
+  return false;
 }
 
-/** @param {{ask: Ask, isFront: boolean, isOpen: boolean, isFirst: boolean, onAnswer: (answer: Answer) => void}} props */
+/** @param {{ask: Ask, isFront: boolean, isOpen: boolean, isFirst: boolean, onAnswer: (answer: Answer, line: Element | null) => void}} props */
 function Line({ ask, isFront, isOpen, isFirst, onAnswer }) {
   const here = route.value.view === "run" && route.value.name === ask.run;
   const name = here ? html`<b>${ask.run}</b>` : html`<a href=${`/run/${ask.run}`}>${ask.run}</a>`;
@@ -252,11 +258,11 @@ function Line({ ask, isFront, isOpen, isFirst, onAnswer }) {
   </article>`;
 }
 
-/** @param {{ask: Ask, isOpen: boolean, hasKeys?: boolean, onAnswer: (answer: Answer) => void}} props */
+/** @param {{ask: Ask, isOpen: boolean, hasKeys?: boolean, onAnswer: (answer: Answer, line: Element | null) => void}} props */
 function Choices({ ask, isOpen, hasKeys, onAnswer }) {
   return html`${answersTo(ask).map((answer) => html`<${Button} kind=${answer.kind} hotkey=${hasKeys ? answer.key : undefined} disabled=${!isOpen}
     title=${answer.key === "3" ? `adds ${ask.rule ?? ""}` : undefined}
-    onClick=${() => onAnswer(answer)}>${answer.key !== "0" && html`<span class="hidden">Allow: </span>`}${answer.label}<span class="hidden">: ${wanted(ask)}</span><//>`)}`;
+    onClick=${(/** @type {Event} */ event) => onAnswer(answer, /** @type {Element} */ (event.currentTarget).closest(".ask"))}>${answer.key !== "0" && html`<span class="hidden">Allow: </span>`}${answer.label}<span class="hidden">: ${wanted(ask)}</span><//>`)}`;
 }
 
 /** The same beside what a run did. The keys are for the first of those at the lower end. @param {{ask: Ask}} props */

@@ -5,9 +5,8 @@ import { call, Problem } from "./api.js";
 import { connection } from "./store.js";
 
 const WAITS = [500, 1000, 2000];
-/** Milliseconds within which a page that was loaded anew is not loaded anew once more. */
-const AT_MOST_EVERY = 30_000;
-const LOADED_ANEW = "ags.loaded-anew";
+/** With a part's name: for its sake the page was loaded anew, and it has not come since. */
+const LOADED_ANEW = "ags.loaded-anew.";
 
 /**
  * @template T @param {() => Promise<T>} load @param {AbortSignal} [stop] after which nobody wants it any more
@@ -31,36 +30,34 @@ export const read = (path, options) => patiently(() => call("GET", path, undefin
 
 /**
  * A part of the page itself. Some browsers never ask again for a module that did not come: there, the page is
- * loaded anew. Drafts are kept.
- * @template T @param {() => Promise<T>} load @param {AbortSignal} [stop] @returns {Promise<T>}
+ * loaded anew, once, if it is still wanted by then. Drafts are kept.
+ * @template T @param {string} name @param {() => Promise<T>} load @param {() => boolean} [isWanted] @returns {Promise<T>}
  */
-export async function part(load, stop) {
+export async function part(name, load, isWanted = () => true) {
+  const mark = LOADED_ANEW + name;
+  const loaded = async () => {
+    const made = await load();
+    sessionStorage.removeItem(mark);
+    return made;
+  };
   if (connection.peek() === "waiting") await live();
   try {
-    return await load();
+    return await loaded();
   } catch {
     await back(WAITS[0]);
   }
   try {
-    return await load();
+    return await loaded();
   } catch (error) {
-    if (stop?.aborted || !loadAnew()) throw error;
+    if (!isWanted() || (sessionStorage.getItem(mark) && !leaving)) throw error;
+    sessionStorage.setItem(mark, "yes");
+    leaving = true;
+    location.reload();
     return new Promise(() => {});
   }
 }
 
 let leaving = false;
-
-/** Whether it will be: at once, but not again and again. */
-function loadAnew() {
-  if (leaving) return true;
-  const last = Number(sessionStorage.getItem(LOADED_ANEW) || 0);
-  if (Date.now() - last < AT_MOST_EVERY) return false;
-  sessionStorage.setItem(LOADED_ANEW, String(Date.now()));
-  leaving = true;
-  location.reload();
-  return true;
-}
 
 /** The end of the board's stream may be noticed later than a failed request. @param {number} wait */
 async function back(wait) {

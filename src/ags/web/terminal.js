@@ -53,7 +53,7 @@ export function Screen({ title, children, ...shown }) {
  * @param {Say} say
  */
 async function show(place, shown, stop, say) {
-  const [{ Terminal }, { FitAddon }] = await part(fetched, stop);
+  const [{ Terminal }, { FitAddon }] = await part("terminal", fetched, () => !stop.aborted);
   if (stop.aborted) return;
   const term = new Terminal({
     fontFamily: getComputedStyle(place).getPropertyValue("--mono"),

@@ -8,8 +8,10 @@ or 2: agents take those for a hook that is broken, and go on.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import _socket
 import sys
+import time
 
 MOST = 1000 * 1000
 PATIENCE = 345.0
@@ -20,6 +22,8 @@ ALLOW = b'{"decision":"allow"}\n'
 
 
 def main(path: str, agent: str, event: str) -> int:
+    for number in (_signal.SIGTERM, _signal.SIGHUP, _signal.SIGINT):
+        _signal.signal(number, ended)
     try:
         answer = exchanged(path, agent, event, sys.stdin.buffer.read(MOST + 1))
     except BaseException as error:
@@ -30,18 +34,25 @@ def main(path: str, agent: str, event: str) -> int:
     return 2
 
 
+def ended(*_: object) -> None:
+    """Somebody inside wants no answer: that is none."""
+    raise InterruptedError
+
+
 def exchanged(path: str, agent: str, event: str, payload: bytes) -> bytes:
     if len(payload) > MOST:
         return b"the call is too large to be judged"
     # Between the tokens of JSON a line break is a blank, and inside of them there is none.
     flat = payload.replace(b"\r", b" ").replace(b"\n", b" ").strip() or b"null"
     made = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    until = time.monotonic() + PATIENCE
     made.settimeout(PATIENCE)
     made.connect(path)
     head = f'{{"hook":"{event}","agent":"{agent}","payload":'
     made.sendall(head.encode() + flat + b"}\n")
     answer = b""
     while not answer.endswith(b"\n"):
+        made.settimeout(max(0.001, until - time.monotonic()))
         part = made.recv(65536)
         if not part:
             break

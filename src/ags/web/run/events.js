@@ -183,7 +183,7 @@ function takeHook(log, event) {
 function takeAsk(log, event) {
   const id = String(event.id);
   const known = log._asks.get(id);
-  if (known === undefined) {
+  if (known === undefined || event.outcome === "asked") {
     log._asks.set(id, log.push("ask", event));
     return;
   }

@@ -1,6 +1,6 @@
 // @ts-check
 /** One item of a run's activity, by its kind. All that agents gave goes in as text. */
-import { Answers } from "../asks.js";
+import { Answers, wanted } from "../asks.js";
 import { Code, html, Lines } from "../ui.js";
 import { countsOf, editsOf, SmallDiff } from "./edits.js";
 import { Markdown } from "./markdown.js";
@@ -190,7 +190,7 @@ function Ask({ item, waiting }) {
   const { fields } = item;
   const outcome = Object.hasOwn(OUTCOMES, fields.outcome) ? OUTCOMES[fields.outcome] : "";
   return html`<${Note} item=${item} kind=${waiting ? "item-asking" : ""}>
-    <strong>Asks</strong> for <span class="mono">${target(fields)}</span>${fields.tool && html`<span class="faint"> (${oneLine(`${fields.by}: ${fields.reason}`)})</span>`}${outcome && html`<span class="faint">: ${outcome}</span>`}
+    <strong>Asks</strong> for <span class="mono asked">${waiting && !outcome ? wanted(waiting) : target(fields)}</span>${fields.tool && html`<span class="faint"> (${oneLine(`${fields.by}: ${fields.reason}`)})</span>`}${outcome && html`<span class="faint">: ${outcome}</span>`}
     ${waiting && !outcome && html`<${Answers} ask=${waiting} />`}
   <//>`;
 }

@@ -4,7 +4,7 @@
 const COLOURS = /\x1b\[[0-9;:]*[mK]/g;
 /** What a screen would obey or hide: a bidi override can make code read otherwise than it runs. Within an emoji, a joiner is seen. */
 export const ODD = new RegExp(
-  String.raw`[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}](?<![\t\n])`
+  String.raw`[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\u115f\u1160\u2800\u3164\uffa0](?<![\t\n])`
     + String.raw`(?<!\p{Extended_Pictographic}[\ufe0f\u{1f3fb}-\u{1f3ff}]?\u200d(?=\p{Extended_Pictographic}))`,
   "u",
 );
@@ -27,6 +27,11 @@ export function plain(value) {
   return text.replace(COLOURS, "").replace(/\r\n/g, "\n").replace(ALL_ODD, visible);
 }
 
+/** What is to be judged, as it is: colours too become visible, and nothing is left out. @param {string} text */
+export function exact(text) {
+  return text.replace(ALL_ODD, visible);
+}
+
 /** As `plain`, for a name: a line break or tab in it becomes visible too. @param {string} text */
 export function plainName(text) {
   return text.replace(ALL_ODD, visible).replace(/[\t\n]/g, visible);
@@ -40,7 +45,7 @@ export function plainName(text) {
 export function oneLine(value, most = 300) {
   const text = typeof value === "string" ? value : value === undefined || value === null ? "" : JSON.stringify(value);
   const short = plain(text.slice(0, 4 * most)).replace(/\s+/g, " ").trim();
-  return short.length > most ? `${short.slice(0, most - 1)}…` : short;
+  return short.length > most || text.length > 4 * most ? `${short.slice(0, most - 1)}…` : short;
 }
 
 /** @param {number} ts seconds since the epoch */

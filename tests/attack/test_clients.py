@@ -14,6 +14,7 @@ from ags import homes, records
 from ags.agents.claude import Claude
 from ags.programs import installed
 from ags.programs.installed import Facts
+from ags.toolchains.known import KNOWN
 from tests.cli.desk import Desk, desk
 from tests.cli.working import wait_for
 from tests.workspace.repositories import checkout
@@ -25,12 +26,13 @@ PROGRAM = '#!/bin/sh\nfor last; do :; done\neval "$last"\n'
 LOOK = r"""
 {
   find / \( -path /usr -o -path /proc -o -path /dev \) -prune -o -print
-  find / \( -path /usr -o -path /proc -o -path /dev \) -prune -o -type f -print0 | xargs -0 cat
+  find / \( -path /usr -o -path /proc -o -path /dev \) -prune -o -type f -print0 | xargs -0 sed ''
+  echo
   env
   cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline /proc/[0-9]*/mountinfo /proc/net/unix
 } 2>/dev/null | tr '\0' '\n' | grep -ae '%s' | cut -c 1-300 > seen.txt
 """
-"""Every name, every file, every process."""
+"""Every name, file and process. `sed` ends each file's last line, so that it is not the next's."""
 
 
 def canary(client: str) -> str:
@@ -118,8 +120,11 @@ class Office:
 
 @pytest.fixture
 def office(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Office:
-    for name in ("DBUS_SESSION_BUS_ADDRESS", "XDG_CONFIG_HOME", "AGENT_SANDBOX_DATA"):
+    ours = ("DBUS_SESSION_BUS_ADDRESS", "XDG_CONFIG_HOME", "AGENT_SANDBOX_DATA")
+    toolchains = (each.variable for each in KNOWN if each.variable)  # gigabytes, at every look
+    for name in (*ours, *toolchains):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
     made = Office(desk)
     for client in ("acme", "beta"):
         made.plant(client)

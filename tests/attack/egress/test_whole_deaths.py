@@ -21,7 +21,9 @@ domains:
 """
 LOADS = """
 load() {
-    while :; do curl -sSN -m 60 "$1/drip?count=100000&every=0.01" >> "got-$2"; done
+    while :; do
+        curl -sSN -m 60 "$1/drip?count=100000&every=0.01" >> "got-$2" || sleep 0.5
+    done
 }
 load https://api.example opaque &
 load https://seen.example opened &
@@ -45,9 +47,12 @@ def test_when_the_supervisor_is_killed_every_connection_ends(desk: Desk, scene: 
     loads = [folder / f"got-{name}" for name in ("opaque", "opened", "clear")]
     until(lambda: all(load.exists() and load.stat().st_size > 10 for load in loads))
     assert all("/drip" in paths(origin) for origin in origins)
-    until(lambda: len(unfinished(scene.world.inside)) >= 3)
+    until(lambda: len(unfinished(scene.world.inside)) >= 3 and (folder / "alive").exists())
     with supervisor_killed(run_dir) as left:
-        until(lambda: not any(map(works, left)), 60)
+        alive = folder / "alive"
+        enough = alive.stat().st_size + 50 * len("1700000000000000000\n")
+        until(lambda: not any(map(works, left)) or alive.stat().st_size > enough)
+        assert not any(map(works, left))
         until(lambda: unfinished(scene.world.inside) == [])
         scene.world.clear()
         before = {path.name: path.stat().st_size for path in folder.iterdir()}

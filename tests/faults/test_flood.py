@@ -12,15 +12,15 @@ from ags.model import MIB
 from ags.runs import Run
 from tests.faults.workshop import CHANGED, WORK, Workshop, wait_for
 
-COUNT = 300_000
+COUNT = 100_000
 LINES = (
-    f"{WORK}; yes '{'a long line, as a compiler prints it, ' * 6}' | head -n {COUNT}; "
+    f"{WORK}; yes '{'a long line, as a compiler prints it, ' * 24}' | head -n {COUNT}; "
     "until test -e enough; do sleep 0.1; done; rm enough"
 )
 ONE_LINE = (
     f"{WORK}; "
-    "{ until test -e enough; do head -c 8M /dev/zero; done; head -c 1G /dev/zero; } | tr '\\0' x; "
-    "rm enough"
+    "{ until test -e enough; do head -c 8M /dev/zero; done; head -c 192M /dev/zero; }"
+    " | tr '\\0' x; rm enough"
 )
 """Goes on for as long as it is needed, and then a while."""
 MOST_MEMORY = 60 * MIB

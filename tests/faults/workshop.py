@@ -39,7 +39,7 @@ def wait_for(what: str, ready: Callable[[], T], patience: float = SOON) -> T:
     until = time.monotonic() + patience
     while not (found := ready()):
         assert time.monotonic() < until, f"{what}: not after {patience:g} s"
-        time.sleep(0.01)
+        time.sleep(0.03)
     return found
 
 
@@ -193,15 +193,15 @@ def reap() -> None:
 
 def said() -> Iterator[tuple[int, bytes]]:
     """Each process, with its arguments and its environment."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            told = b"\0".join(_content(entry / name) for name in ("cmdline", "environ"))
-            yield int(entry.name), told
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        told = (_content(f"/proc/{name}/{file}") for file in ("cmdline", "environ"))
+        yield int(name), b"\0".join(told)
 
 
-def _content(path: Path) -> bytes:
+def _content(path: str) -> bytes:
     try:
-        return path.read_bytes()
+        with open(path, "rb", buffering=0) as file:
+            return file.readall()
     except OSError:  # it is gone, or another's
         return b""
 

@@ -40,14 +40,14 @@ def hear(talk: socket.socket, until: bytes = b"") -> bytes:
     return heard
 
 
-def say(talk: socket.socket, *pieces: bytes, pause: float = 0.02) -> bytes:
+def say(talk: socket.socket, *pieces: bytes, pause: float = 0.02, until: bytes = b"") -> bytes:
     """Each piece in a segment of its own; gives back what is answered."""
     talk.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with quietly():
         for piece in pieces:
             talk.sendall(piece)
             time.sleep(pause if len(pieces) > 1 else 0)
-    return hear(talk)
+    return hear(talk, until)
 
 
 def connected(host: str, port: int) -> socket.socket:

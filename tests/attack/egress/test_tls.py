@@ -53,11 +53,12 @@ def bad(real):
 def test_a_bad_hello_goes_nowhere(scene: Scene) -> None:
     """Neither at once nor in pieces, directly or through a tunnel: the origin has no visitor."""
     script = """
-PATIENCE = 1.5
+PATIENCE, arrived = 5, b"\\x16\\3\\3"  # a hello comes back, or an end
 for kind, first in bad(hello("api.example")):
-    every([lambda: say(dial("api.example", 443), first),
-           lambda: say(connected("api.example", 443), first),
-           lambda: say(dial("api.example", 443), first[:3], first[3:60], first[60:])])
+    every([lambda: say(dial("api.example", 443), first, until=arrived),
+           lambda: say(connected("api.example", 443), first, until=arrived),
+           lambda: say(dial("api.example", 443), first[:3], first[3:60], first[60:],
+                       until=arrived)])
 """
     ended = scene.attack(BAD + script)
     assert scene.sites.api.visits == []

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
-from tests.attack.egress.faults import LATER_HELPERS_KILLED, NOBODY_ANSWERS
+from tests.attack.egress.faults import HOURS_PASS, LATER, LATER_HELPERS_KILLED, NOBODY_ANSWERS
 from tests.internet import Internet, Origin
 from tests.internet.fixtures import internet, the_internet
 from tests.supervisor.test_network import Person, asked, person, wait_for
@@ -42,10 +41,12 @@ def test_what_is_allowed_for_a_time_is_asked_anew_after_it(
         + "; until [ -e over ]; do sleep 0.1; done; rm over;"
         + gets("api.one.example", "c"),
         "--ask",
+        fault=HOURS_PASS,
     )
     first = wait_for(lambda: asked(person))
-    assert person.ags("allow", first, "--for", "20s").returncode == 0
-    time.sleep(20.5)
+    assert person.ags("allow", first, "--for", "50m").returncode == 0
+    wait_for(lambda: came(api) == ["/a", "/b"] or None)
+    (person.state / LATER).touch()
     (person.state / "worktrees/try/over").touch()
     second = wait_for(lambda: asked(person))
     assert second != first and came(api) == ["/a", "/b"]

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -97,6 +100,14 @@ def with_nobody_to_answer(patch: Patch) -> None:
     patch.setitem(defaults, "patience", 1.0)
 
 
+def with_hours_that_pass(patch: Patch) -> None:
+    """One, for those who ask, as soon as there is a file of that name in AGS_HOME."""
+    defaults = Asks.__init__.__kwdefaults__
+    assert defaults is not None
+    later = Path(sys.argv[1], LATER)
+    patch.setitem(defaults, "clock", lambda: time.monotonic() + 3600 * later.exists())
+
+
 def with_patience_for_indexes(patch: Patch) -> None:
     """However slow the machine is, what they have to say is waited for."""
     patch.setattr(fencing, "PATIENCE", 60.0)
@@ -104,6 +115,7 @@ def with_patience_for_indexes(patch: Patch) -> None:
     patch.setattr(indexes.learn, "__defaults__", (60.0,))
 
 
+HOURS_PASS, LATER = "hours pass", "later"
 INDEXES_WAITED_FOR = "indexes are waited for"
 LATER_HELPERS_KILLED = "later helpers are killed"
 NOBODY_ANSWERS = "nobody answers"
@@ -116,6 +128,7 @@ BROKEN: dict[str, Callable[[Patch], None]] = {
     "a route leads out": with_a_way_out,
 }
 FAULTS = BROKEN | {
+    HOURS_PASS: with_hours_that_pass,
     INDEXES_WAITED_FOR: with_patience_for_indexes,
     LATER_HELPERS_KILLED: with_later_helpers_killed,
     NOBODY_ANSWERS: with_nobody_to_answer,

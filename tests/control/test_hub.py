@@ -192,7 +192,8 @@ def test_the_size_follows_who_last_came_resized_or_typed(tmp_path: Path) -> None
 
 def test_a_question_to_the_terminal_is_answered_once(tmp_path: Path) -> None:
     async def scene() -> None:
-        script = "stty raw -echo; printf 'ready\\n'; dd bs=1 count=7 2>/dev/null | od -c; sleep 600"
+        reads = (f"dd bs=1 count={count} 2>/dev/null | od -c" for count in (6, 1))
+        script = f"stty raw -echo; printf 'ready\\n'; {'; '.join(reads)}; sleep 600"
         async with (
             stage(tmp_path, ("/usr/bin/bash", "-c", script)),
             looker(tmp_path) as one,
@@ -200,10 +201,10 @@ def test_a_question_to_the_terminal_is_answered_once(tmp_path: Path) -> None:
         ):
             await two.look(b"ready")
             await one.seen.type(b"\x1b[1;1R")
-            await asyncio.sleep(0.2)
             await two.seen.type(b"\x1b[2;2R")
+            await two.look(rb"0000000 033\s+\[\s+2\s+;\s+2\s+R\s+0000006")
             await one.seen.type(b"x")
-            await two.look(rb"033\s+\[\s+2\s+;\s+2\s+R\s+x")
+            await two.look(rb"0000000\s+x\s")
 
     play(scene())
 

@@ -84,6 +84,12 @@ async def said_by(host_port: int, text: bytes, address: str = LOOPBACK) -> str:
     return found.decode()
 
 
+async def serves(ports: Ports, count: int) -> None:
+    async with asyncio.timeout(60):
+        while len(ports._serving) != count:
+            await asyncio.sleep(0.01)
+
+
 @pytest.mark.parametrize("script", [FOUR, SIX], ids=["IPv4", "IPv6"])
 def test_a_server_inside_answers_on_the_hosts_loopback(seat: Seat, script: str) -> None:
     async def scene(box: Box) -> object:
@@ -242,7 +248,7 @@ def test_all_of_it_closes_with_the_run(root: Seat) -> None:
             host_port = ports.publish(5173).host_port
             reader, writer = await asyncio.open_connection(LOOPBACK, host_port)
             writer.write(b"half")
-            await asyncio.sleep(0.1)
+            await serves(ports, 1)
             await ports.close()
             try:
                 ended = (await reader.read(-1)).decode()
@@ -270,7 +276,7 @@ def test_more_connections_than_there_may_be_are_turned_away(root: Seat) -> None:
         async with working(box, FOUR) as (_, ports):
             host_port = ports.publish(5173).host_port
             idle = [await asyncio.open_connection(LOOPBACK, host_port) for _ in range(2)]
-            await asyncio.sleep(0.1)
+            await serves(ports, 2)
             third = await said_by(host_port, b"x")
             for _, writer in idle:
                 writer.close()

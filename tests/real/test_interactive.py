@@ -24,6 +24,7 @@ def say(at: Screen, words: str) -> None:
     """As a person does it: a key that comes together with words would be pasted with them."""
     for _ in range(5):
         time.sleep(SETTLED)
+        at.press("C-u")  # what is only late must not be there twice
         at.type(words)
         if is_shown(at, words):
             break
@@ -32,7 +33,7 @@ def say(at: Screen, words: str) -> None:
 
 
 def is_shown(at: Screen, words: str) -> bool:
-    """In time: what is only late must not be typed once more."""
+    """In time: keys that were pressed before any are read may be lost."""
     until = time.monotonic() + LATE
     while not (found := words in at.visible()) and time.monotonic() < until:
         time.sleep(0.1)

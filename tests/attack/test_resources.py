@@ -40,7 +40,7 @@ held = []
 for _ in range(int(sys.argv[1])):
     held.append(b'x' * 1048576)
     time.sleep(0.002)
-if len(held) > 100: time.sleep(60)  # more than it may: long enough to be noticed
+if len(held) > 100: time.sleep(30)  # more than it may: long enough to be noticed
 print('HELD ALL', flush=True)
 time.sleep(1)
 """
@@ -189,7 +189,7 @@ def test_a_disk_is_not_filled_to_the_brim(small_disk: Box) -> None:
     box, limits = small_disk, Limits(disk_free=16 * MIB, memory_free=None)
     slowly = (  # and below the floor, long enough to be noticed
         "for i in $(seq 1 {}); do head -c 1M /dev/zero > f$i || exit 9;"
-        " [ $i != 52 ] || sleep 60; done; echo DONE"
+        " [ $i != 52 ] || sleep 30; done; echo DONE"
     )
     outcome = box.shell(slowly.format(80), limits=limits)
     assert "DONE" not in outcome.out
@@ -203,7 +203,7 @@ def test_a_disk_is_not_filled_to_the_brim(small_disk: Box) -> None:
 def test_inodes_are_not_used_up(small_disk: Box) -> None:
     box, limits = small_disk, Limits(disk_free=MIB, memory_free=None)
     make = "for i in $(seq 1 100); do : > $j-$i || { echo FULL; exit 9; }; done"
-    slowly = f"for j in $(seq 1 50); do {make}; [ $j != 39 ] || sleep 60; done; sleep 2"
+    slowly = f"for j in $(seq 1 50); do {make}; [ $j != 39 ] || sleep 30; done; sleep 2"
     outcome = box.shell(slowly, limits=limits)
     assert "FULL" not in outcome.out
     assert outcome.ending.stopped_by is not None

@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from tests.server.warm import Warm
+
 ROOT = Path(__file__).resolve().parents[2]
 # The verb as the command line has it, without the start of bin/ags.
 START = f"""
@@ -28,6 +30,8 @@ sys.path.insert(0, {str(ROOT / "src")!r})
 from ags.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
+AFRESH = ("server/test_auth.py", "server/test_health.py", "server/test_serve.py")
+"""Whose subject is the start, or what it leaves behind for others to see."""
 PATIENCE = 90.0
 
 
@@ -153,10 +157,14 @@ def serving(
     home.mkdir(parents=True, exist_ok=True)
     path = os.environ.get("PATH", "/usr/bin:/bin")
     environment = {"HOME": str(home), "AGS_HOME": str(ags_home), "PATH": path, **(env or {})}
-    start = START.replace("from ags", f"{first}\nfrom ags", 1)
-    argv = [sys.executable, "-I", "-c", start, *words, "--port", str(port), *options]
+    start: type[subprocess.Popen[bytes]] = Warm
+    argv = [*words, "--port", str(port), *options]
+    if first or any(file in os.environ.get("PYTEST_CURRENT_TEST", "") for file in AFRESH):
+        start = subprocess.Popen
+        script = START.replace("from ags", f"{first}\nfrom ags", 1)
+        argv = [sys.executable, "-I", "-c", script, *argv]
     with log.open("ab") as errors:
-        process = subprocess.Popen(
+        process = start(
             argv, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=errors
         )
     try:

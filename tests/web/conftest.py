@@ -1,4 +1,4 @@
-"""One browser and one server for each file, and for each test a window of its own."""
+"""One browser for all, one server for each file, and for each test a window of its own."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from tests.web.past import furnish
 from tests.web.visiting import PROGRAM, Visitor, chromium, logged_in, visiting
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
+    """Not for the session: while there is one, nobody else in this process can have a loop."""
     if not Path(PROGRAM).exists():
         pytest.skip("the distribution's Chromium is not installed")
     with chromium() as made:

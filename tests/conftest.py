@@ -16,7 +16,7 @@ import pytest
 
 from bootstrap import install
 from tests import people
-from tests.once import once
+from tests.once import once, removed
 from tests.people import ROOT, Person
 
 NOT_RUN = pytest.StashKey[list[str]]()
@@ -122,9 +122,10 @@ def pytest_terminal_summary(
 @pytest.fixture(scope="session")
 def world() -> Iterator[Path]:
     """A directory that every user can reach, which those of pytest are not."""
-    with tempfile.TemporaryDirectory(prefix="ags-test-", dir="/tmp") as directory:
-        Path(directory).chmod(0o755)
-        yield Path(directory)
+    directory = Path(tempfile.mkdtemp(prefix="ags-test-", dir="/tmp"))
+    directory.chmod(0o755)
+    yield directory
+    removed(directory)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -48,4 +48,9 @@ def _leave(place: Path, using: int) -> None:
         fcntl.flock(using, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return
-    shutil.rmtree(place)
+    removed(place)
+
+
+def removed(place: Path) -> None:
+    """In a third of the time that Python takes, which for environments is long."""
+    subprocess.run(("rm", "-rf", "--", place), check=True)

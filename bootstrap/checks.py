@@ -7,7 +7,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from bootstrap import packages
 from bootstrap.start import ROOT
@@ -30,15 +33,24 @@ def main() -> int:
     arguments = [from_root(argument, Path.cwd()) for argument in sys.argv[1:]]
     os.chdir(ROOT)
     env = {**os.environ, **caches(Path(sys.prefix))}
+    # Workers would obey it, and make the bytecode of all tests anew at each run.
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
     try:
-        outcomes = {} if arguments else {name: _stage(name, argv, env) for name, argv in STAGES}
-        # pytest comes last, so that its counts are the last line; it shows the others above that.
-        shown = {"AGS_CHECKS": "\n".join(summary(outcomes))} if outcomes else {}
-        cache = ("-o", f"cache_dir={sys.prefix}/cache/pytest")
-        tests = _python(("pytest", *cache, *(arguments or SIDE_BY_SIDE)), env | shown)
+        return _pytest(arguments, env) if arguments else everything(env)
     except KeyboardInterrupt:
         return 130
-    return tests or int(any(outcomes.values()))
+
+
+def everything(env: Mapping[str, str]) -> int:
+    """pytest ends last, so that its counts are the last line; what the others said is above it."""
+    told, tell = os.pipe()
+    with ThreadPoolExecutor() as beside:
+        others = beside.submit(_others, tell, env)
+        try:
+            tests = _pytest(SIDE_BY_SIDE, {**env, "AGS_CHECKS": f"/dev/fd/{told}"}, (told,))
+        finally:
+            os.close(told)
+        return tests or others.result()
 
 
 def from_root(argument: str, cwd: Path) -> str:
@@ -59,19 +71,31 @@ def caches(prefix: Path) -> Mapping[str, str]:
     return {name: str(prefix / "cache" / directory) for name, directory in names.items()}
 
 
-def summary(outcomes: Mapping[str, int]) -> list[str]:
-    return [f"{name}: {'FAILED' if code else 'ok'}" for name, code in outcomes.items()]
+def _others(tell: int, env: Mapping[str, str]) -> int:
+    ended = [_stage(name, argv, env) for name, argv in STAGES]
+    # Nobody listens if pytest could not even begin.
+    with suppress(BrokenPipeError), open(tell, "w") as pipe:
+        pipe.write("".join(said for _, said in ended))
+    return int(any(code for code, _ in ended))
 
 
-def _stage(name: str, argv: Sequence[str], env: Mapping[str, str]) -> int:
+def _stage(name: str, argv: Sequence[str], env: Mapping[str, str]) -> tuple[int, str]:
     begun = time.monotonic()
-    code = _python(argv, env)
-    verdict = f"FAILED with exit code {code}" if code else "ok"
-    print(f"{name}: {verdict} ({time.monotonic() - begun:.1f} s)", file=sys.stderr, flush=True)
-    return code
+    done = _python(argv, env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    verdict = f"FAILED with exit code {done.returncode}" if done.returncode else "ok"
+    said = done.stdout if done.returncode else ""
+    return done.returncode, f"{said}{name}: {verdict} ({time.monotonic() - begun:.1f} s)\n"
 
 
-def _python(argv: Sequence[str], env: Mapping[str, str]) -> int:
-    return subprocess.run(
-        (sys.executable, "-I", "-m", *argv), env=dict(env), check=False
-    ).returncode
+def _pytest(words: Sequence[str], env: Mapping[str, str], kept: Sequence[int] = ()) -> int:
+    cache = ("-o", f"cache_dir={sys.prefix}/cache/pytest")
+    return _python(("pytest", *cache, *words), env, pass_fds=kept).returncode
+
+
+def _python(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    **more: Any,  # noqa: ANN401
+) -> subprocess.CompletedProcess[str]:
+    words = (sys.executable, "-I", "-m", *argv)
+    return subprocess.run(words, env=dict(env), check=False, **more)

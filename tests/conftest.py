@@ -20,6 +20,7 @@ from tests.once import once, removed
 from tests.people import ROOT, Person
 
 NOT_RUN = pytest.StashKey[list[str]]()
+CHECKS = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     hypothesis.settings.load_profile("ags")
     config.stash[NOT_RUN] = []
+    config.stash[CHECKS] = os.environ.pop("AGS_CHECKS", "")  # not for sessions within tests
     config.pluginmanager.register(NotRun(config.stash[NOT_RUN]))
     if hasattr(config, "workerinput"):
         config.pluginmanager.register(Worker(config))
@@ -114,9 +116,9 @@ def pytest_terminal_summary(
         terminalreporter.section("not run, which with CI=true is a failure", red=True)
         for nodeid in config.stash[NOT_RUN]:
             terminalreporter.line(nodeid)
-    if checks := os.environ.get("AGS_CHECKS"):
+    if checks := config.stash[CHECKS]:
         terminalreporter.section("other checks")
-        terminalreporter.line(checks)
+        terminalreporter.line(Path(checks).read_text().rstrip())  # waits for those at work
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,22 +27,25 @@ NOT_RUN = {
 }
 
 
-def session(
-    directory: Path, test: str, ci: str, shown: str = "", options: tuple[str, ...] = ()
-) -> tuple[int, str]:
-    """A whole run of pytest under our conftest."""
-    suite = directory / "tests"
-    shutil.copytree(ROOT / "tests", suite, ignore=lambda _, names: set(names) - SUPPORT)
-    (suite / "test_one.py").write_text(PASSES)
-    (suite / "test_two.py").write_text(test)
+def suite(directory: Path, *tests: str) -> Path:
+    """A file for each under our conftest, and one that passes."""
+    made = directory / "tests"
+    shutil.copytree(ROOT / "tests", made, ignore=lambda _, names: set(names) - SUPPORT)
+    for number, test in enumerate((PASSES, *tests)):
+        (made / f"test_{number}.py").write_text(test)
     (directory / "pyproject.toml").write_text(
         f'[tool.pytest.ini_options]\npythonpath = [".", "{ROOT}", "{ROOT}/src"]\n'
     )
-    env = {**os.environ, "CI": ci, "AGS_CHECKS": shown}
+    return made
+
+
+def session(suite: Path, ci: str, options: tuple[str, ...] = ()) -> tuple[int, str]:
+    """A whole run of pytest."""
     pytest_ = (sys.executable, "-I", "-m", "pytest", "-p", "no:cacheprovider")
     command = (*pytest_, *options, str(suite))
+    env = {**os.environ, "CI": ci}
     done = subprocess.run(
-        command, cwd=directory, env=env, text=True, capture_output=True, check=False
+        command, cwd=suite.parent, env=env, text=True, capture_output=True, check=False
     )
     return done.returncode, done.stdout
 
@@ -49,29 +53,43 @@ def session(
 SUPPORT = {"conftest.py", "once.py", "people.py", "__init__.py"}
 
 
-@pytest.mark.parametrize("options", [(), checks.SIDE_BY_SIDE], ids=["one by one", "side by side"])
 @pytest.mark.parametrize("test", NOT_RUN.values(), ids=NOT_RUN)
 def test_a_test_that_does_not_run_fails_the_session_on_ci_and_is_named(
-    tmp_path: Path, test: str, options: tuple[str, ...]
+    tmp_path: Path, test: str
 ) -> None:
-    code, output = session(tmp_path, test, ci="true", options=options)
+    code, output = session(suite(tmp_path, test), ci="true")
     assert code == 1
-    assert "tests/test_two.py" in output.partition("which with CI=true is a failure")[2]
+    assert "tests/test_1.py" in output.partition("which with CI=true is a failure")[2]
 
 
-@pytest.mark.parametrize("test", NOT_RUN.values(), ids=NOT_RUN)
-def test_elsewhere_the_same_session_passes(tmp_path: Path, test: str) -> None:
-    assert session(tmp_path, test, ci="")[0] == 0
+def test_side_by_side_each_of_them_is_named_as_well(tmp_path: Path) -> None:
+    made = suite(tmp_path, *NOT_RUN.values())
+    code, output = session(made, ci="true", options=checks.SIDE_BY_SIDE)
+    assert code == 1
+    named = output.partition("which with CI=true is a failure")[2]
+    for number, how in enumerate(NOT_RUN, 1):
+        assert f"tests/test_{number}.py" in named, how
+
+
+def test_elsewhere_a_session_with_all_of_them_passes(tmp_path: Path) -> None:
+    assert session(suite(tmp_path, *NOT_RUN.values()), ci="")[0] == 0
 
 
 def test_a_session_in_which_all_runs_passes_on_ci(tmp_path: Path) -> None:
     expected = "import pytest\n@pytest.mark.xfail\ndef test_it(): assert False\n"
-    assert session(tmp_path, expected, ci="true")[0] == 0
+    assert session(suite(tmp_path, expected), ci="true")[0] == 0
 
 
-def test_the_other_checks_are_shown_above_the_counts(tmp_path: Path) -> None:
-    _, output = session(tmp_path, PASSES, ci="", shown="mypy: FAILED")
-    assert "mypy: FAILED" in output
+def test_the_other_checks_are_shown_above_the_counts_and_fail_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    stages = (("bad", ("json.tool", "/no/such/file")), ("good", ("json.tool", "--help")))
+    monkeypatch.setattr(checks, "STAGES", stages)
+    monkeypatch.setattr(checks, "SIDE_BY_SIDE", ("--rootdir", tmp_path, suite(tmp_path, PASSES)))
+    assert checks.everything(os.environ) == 1
+    output = capfd.readouterr().out
+    _, _, said = output.partition("other checks")
+    assert re.search(r"No such file.*bad: FAILED.*good: ok.*2 passed", said, re.DOTALL)
     assert "2 passed" in output.splitlines()[-1]
 
 

@@ -195,10 +195,12 @@ def _url(process: subprocess.Popen[bytes], lock: Path, log: Path) -> str:
 
 
 def free_port() -> int:
-    """None of those that the kernel gives to whoever wants any: it can be taken again later."""
+    """None of those that the kernel gives to whoever wants any, or that other workers draw from:
+    it can be taken again later."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 10
     while True:
         with socket.socket() as sock, contextlib.suppress(OSError):
-            sock.bind(("127.0.0.1", random.randrange(20_000, 30_000)))
+            sock.bind(("127.0.0.1", 20_000 + 1_000 * worker + random.randrange(1_000)))
             return int(sock.getsockname()[1])
 
 

@@ -98,15 +98,13 @@ def test_a_stream_goes_on_after_the_last_event_that_was_seen(
         assert said(listener) == whole[250:]
 
 
-@pytest.mark.parametrize("bad", ["x", "-1", "1.5", "", "9" * 19, "1e3", "٣"])
-def test_an_event_that_cannot_be_meant_is_refused(
-    workshop: Workshop, served: Server, bad: str
-) -> None:
+def test_an_event_that_cannot_be_meant_is_refused(workshop: Workshop, served: Server) -> None:
     run = workshop.ended(workshop.start(goal="true"))
-    header = {"Last-Event-ID": bad.encode().decode("latin-1")}
-    answer = served.call("GET", f"/runs/{run.name}/stream", headers=header)
-    assert answer.status == 422
-    assert answer.headers["content-type"] == "application/problem+json"
+    for bad in ("x", "-1", "1.5", "", "9" * 19, "1e3", "٣"):
+        header = {"Last-Event-ID": bad.encode().decode("latin-1")}
+        answer = served.call("GET", f"/runs/{run.name}/stream", headers=header)
+        assert answer.status == 422, bad
+        assert answer.headers["content-type"] == "application/problem+json"
     assert (
         served.call("GET", f"/runs/{run.name}/stream", headers={"Last-Event-ID": "0"}).status == 200
     )

@@ -3,6 +3,7 @@ missing."""
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -54,6 +55,12 @@ class Place:
     def shop(self) -> Shop:
         return Shop(self.server, self.project)
 
+    def rest(self) -> None:
+        """Whatever became of the servers: what runs is stopped, as a test that fails leaves it."""
+        for run in json.loads(self.server.ags("list", "--json").stdout):
+            if run["ended"] is None:
+                self.server.ags("stop", "--now", run["name"])
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
@@ -63,7 +70,11 @@ def place(tmp_path: Path) -> Iterator[Place]:
         project = checkout(server.home / "project")
         project.write("a.txt", "hello\n")
         project.commit("first")
-        yield Place(tmp_path, project, server)
+        made = Place(tmp_path, project, server)
+        try:
+            yield made
+        finally:
+            made.rest()
 
 
 @pytest.fixture

@@ -71,6 +71,17 @@ def person(request: pytest.FixtureRequest, first_use: subprocess.CompletedProces
     return found
 
 
+def small_checkout(person: Person, target: Path) -> Path:
+    """One that needs only what `--version` does, for tests of how a set-up goes and not of what is
+    in it."""
+    checkout = person.copy_checkout(target)
+    lock = checkout / "requirements.lock"
+    found = re.search(r"^click==.*(\n +.*)+\n", lock.read_text(), re.MULTILINE)
+    assert found is not None
+    lock.write_text(found[0])
+    return checkout
+
+
 def stamp(person: Person) -> Path:
     return person.checkout / ".venv" / "run" / "ags-stamp"
 
@@ -167,7 +178,7 @@ def test_another_users_environment_is_left_alone_and_ours_is_in_our_cache(
 def test_of_two_first_calls_at_once_one_sets_up_and_the_other_waits(
     newcomer: Person, world: Path, tmp_path: Path
 ) -> None:
-    checkout = newcomer.copy_checkout(world / "two at once")
+    checkout = small_checkout(newcomer, world / "two at once")
     # Settings that would send packages elsewhere, or stop pip, are not ours to follow.
     env = {"PIP_TARGET": str(tmp_path / "astray"), "PIP_USER": "1", "PIP_NO_BINARY": ":all:"}
     calls = [newcomer.start([checkout / "bin" / "ags", "--version"], env=env) for _ in range(2)]
@@ -194,7 +205,7 @@ def first_call_with_pip_at_work(person: Person, checkout: Path) -> Iterator[subp
 @pytest.fixture(scope="module")
 def healed(newcomer: Person, world: Path) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """A checkout whose first set-up was killed while its pip lives on, and the call after that."""
-    checkout = newcomer.copy_checkout(world / "killed")
+    checkout = small_checkout(newcomer, world / "killed")
     with first_call_with_pip_at_work(newcomer, checkout) as first:
         half_made = made(checkout / ".venv" / "run.new")
         first.kill()
@@ -221,7 +232,7 @@ def test_a_killed_set_up_is_healed_by_the_next_call(
 def test_a_set_up_that_is_told_to_end_takes_its_children_along(
     newcomer: Person, world: Path, number: signal.Signals
 ) -> None:
-    checkout = newcomer.copy_checkout(world / f"ended-by-{number.name}")
+    checkout = small_checkout(newcomer, world / f"ended-by-{number.name}")
     with first_call_with_pip_at_work(newcomer, checkout) as call:
         call.send_signal(number)
         _, err = call.communicate(timeout=120)
@@ -264,7 +275,7 @@ def test_an_environment_that_is_not_current_is_made_anew(
 
 
 def test_a_package_that_is_not_the_pinned_one_is_refused(newcomer: Person, world: Path) -> None:
-    checkout = newcomer.copy_checkout(world / "wrong-hash")
+    checkout = small_checkout(newcomer, world / "wrong-hash")
     lock = checkout / "requirements.lock"
     lock.write_text(re.sub(r"sha256:\w{8}", "sha256:00000000", lock.read_text()))
     done = newcomer.ags("--version", checkout=checkout)
@@ -275,7 +286,7 @@ def test_a_package_that_is_not_the_pinned_one_is_refused(newcomer: Person, world
 
 
 def test_a_package_pinned_without_a_hash_is_refused(newcomer: Person, world: Path) -> None:
-    checkout = newcomer.copy_checkout(world / "no-hash")
+    checkout = small_checkout(newcomer, world / "no-hash")
     lock = checkout / "requirements.lock"
     lock.write_text(re.sub(r" \\\n +--hash=\S+", "", lock.read_text()))
     done = newcomer.ags("--version", checkout=checkout)
@@ -287,7 +298,7 @@ def test_a_package_pinned_without_a_hash_is_refused(newcomer: Person, world: Pat
 def test_without_a_source_of_packages_the_end_of_pips_output_and_a_way_out_are_shown(
     newcomer: Person, world: Path, tmp_path: Path
 ) -> None:
-    checkout = newcomer.copy_checkout(world / "no-packages")
+    checkout = small_checkout(newcomer, world / "no-packages")
     done = newcomer.ags("--version", checkout=checkout, env={"PIP_FIND_LINKS": str(tmp_path)})
     assert (done.returncode, done.stdout) == (1, "")
     assert "No matching distribution found" in done.stderr

@@ -165,13 +165,6 @@ def ordinary(world: Path, person_environment: Mapping[str, str]) -> Iterator[Per
     checkout = world / "ordinary"
     if os.geteuid() == 0:
         with people.throw_away_user(checkout, person_environment) as person:
-            yield _settled(person)
+            yield people.settled(person)
     else:
-        yield _settled(people.myself(checkout, person_environment))
-
-
-def _settled(person: Person) -> Person:
-    person.copy_checkout(person.checkout)
-    first = person.ags("--version")
-    assert first.returncode == 0, first.stderr
-    return person
+        yield people.settled(people.myself(checkout, person_environment))

@@ -111,6 +111,14 @@ def myself(checkout: Path, environment: Mapping[str, str]) -> Person:
     return Person(user.pw_name, user.pw_uid, user.pw_gid, Path(user.pw_dir), checkout, environment)
 
 
+def settled(person: Person) -> Person:
+    """Once their checkout is made and set up."""
+    person.copy_checkout(person.checkout)
+    first = person.ags("--version")
+    assert first.returncode == 0, first.stderr
+    return person
+
+
 @contextlib.contextmanager
 def throw_away_user(checkout: Path, environment: Mapping[str, str]) -> Iterator[Person]:
     """A user who exists as long as the context does."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests import people
+from tests.once import once
 from tests.people import Person
 
 CALLERS = ("root", "user") if os.geteuid() == 0 else ("user",)
@@ -23,21 +24,20 @@ def user(ordinary: Person, world: Path) -> Person:
 
 
 @pytest.fixture(scope="session")
-def root(world: Path, person_environment: Mapping[str, str]) -> Person:
+def root(world: Path, person_environment: Mapping[str, str]) -> Iterator[Person]:
     if os.geteuid() != 0:
         pytest.skip("only root can be root")
-    return _set_up_root(world, person_environment)
 
+    def in_checkout(place: Path) -> Person:
+        person = people.myself(place / "checkout", person_environment)
+        return _in_home(person, world / "home-of-root")
 
-def _set_up_root(world: Path, environment: Mapping[str, str]) -> Person:
-    """Set up once, though every folder of tests that imports the fixture has it anew."""
-    checkout = world / "checkout-of-root"
-    person = _in_home(people.myself(checkout, environment), world / "home-of-root")
-    if not checkout.exists():
-        person.copy_checkout(checkout)
-        first = person.ags("--version")
-        assert first.returncode == 0, first.stderr
-    return person
+    def fill(place: Path) -> None:
+        people.settled(in_checkout(place))
+
+    # Workers share it, as does every folder of tests that imports the fixture.
+    with once("root", fill, mode=0o755) as place:
+        yield in_checkout(place)
 
 
 def _in_home(person: Person, home: Path) -> Person:

@@ -103,9 +103,12 @@ def follow(internet: Internet, person: Person, kept: Path, settings: Path, api: 
 
     settings.write_text("")
     assert person.ags("policy", "reload").returncode == 0
-    wait_for(lambda: ("refused (secret-gone)" in person.ags("logs", "try").stdout) or None)
+    audit = person.run_dir("try") / "egress.jsonl"
+    wait_for(lambda: "secret-gone" in audit.read_text() or None)
     internet.clear()
-    wait_for(lambda: person.ags("policy", "log", "try", "--denied").stdout.count("\n") > 3 or None)
+    wait_for(lambda: audit.read_text().count("secret-gone") > 3 or None)
+    assert "refused (secret-gone)" in person.ags("logs", "try").stdout
+    assert person.ags("policy", "log", "try", "--denied").stdout.count("\n") > 3
     assert api.requests == []
 
 

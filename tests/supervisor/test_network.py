@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -15,8 +16,9 @@ from typing import TypeVar
 
 import pytest
 
-from ags import runs
+from ags import asking, runs
 from ags.egress.audit import verify
+from ags.shelf import Shelf
 from tests.attack.egress.whole import CLI
 from tests.internet import Internet
 from tests.internet.fixtures import internet, the_internet
@@ -166,8 +168,9 @@ def wait_for(look: Callable[[], T | None]) -> T:
 
 
 def asked(person: Person) -> str | None:
-    told = json.loads(person.ags("asks", "--json").stdout)
-    return str(told[0]["id"]) if told else None
+    """Without a process for each look."""
+    found = asyncio.run(asking.asked(Shelf(person.state)))
+    return found[0].id if found else None
 
 
 def test_a_refused_request_waits_for_the_persons_word(internet: Internet, person: Person) -> None:
@@ -175,12 +178,14 @@ def test_a_refused_request_waits_for_the_persons_word(internet: Internet, person
     script = "curl -sS -m 300 https://api.six.example/a; curl -sS -m 300 https://api.six.example/b"
     person.ags("start", "try", "-a", "shell", "--detach", "--ask", script)
     first = wait_for(lambda: asked(person))
+    assert [each["id"] for each in json.loads(person.ags("asks", "--json").stdout)] == [first]
     assert api.visits == [] and internet.queries == []
     assert person.ags("allow", first, "--once").returncode == 0
     second = wait_for(lambda: asked(person))
     assert second != first and len(api.requests) == 1
     assert person.ags("deny", second).returncode == 0
-    wait_for(lambda: (person.ags("list", "--json").stdout.count('"done"')) or None)
+    wait_for(lambda: None if runs.is_alive(person.run_dir("try")) else True)
+    assert person.ags("list", "--json").stdout.count('"done"') == 1
     logs = person.ags("logs", "try").stdout
     assert "hello from api.six.example" in logs and "ags_policy_refusal" in logs
     assert len(api.requests) == 1

@@ -13,8 +13,6 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from ags.egress import (
     answer,
     dns,
@@ -41,8 +39,8 @@ from ags.egress.outer import Idle
 from ags.egress.pool import Pool
 from ags.egress.server import Server
 from ags.egress.wire import Handshake, HelloReader
+from tests.attack.patching import Patch
 
-Patch = pytest.MonkeyPatch
 Apply = Callable[[Patch], None]
 
 NAMES, ADDRESSES, TLS = "egress/test_names.py", "egress/test_addresses.py", "egress/test_tls.py"

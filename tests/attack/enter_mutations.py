@@ -9,11 +9,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from ags.backends import sandbox
+from tests.attack.patching import Patch
 
-Patch = pytest.MonkeyPatch
 ENTER = "test_enter.py"
 
 

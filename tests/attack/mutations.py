@@ -11,19 +11,18 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-import pytest
-
 from ags import host, places, plan, proc
 from ags.backends import bubblewrap, bwrap, walls, ways
+from ags.backends.sandbox import BubblewrapSandbox
 from ags.kernel import cgroup, rlimits, seccomp, watch
 from ags.model import Bind, Limits, Mask, MountStep, Plan, ReadOnly, Tmpfs
 from ags.workspace import protect, unshare
 from tests.attack.egress_mutations import EGRESS
 from tests.attack.enter_mutations import ENTERING
+from tests.attack.patching import Patch
 from tests.attack.run_mutations import RUNS
 from tests.attack.whole_mutations import WHOLE
 
-Patch = pytest.MonkeyPatch
 Apply = Callable[[Patch], None]
 
 FILES, KERNEL, LEAKS = "test_files.py", "test_kernel.py", "test_leaks.py"
@@ -387,7 +386,7 @@ MUTATIONS: dict[str, Mutation] = {
         ),
     ),
     "time limit": Mutation(
-        lambda patch: patch.setattr("ags.backends.sandbox.BubblewrapSandbox._time_out", _never),
+        lambda patch: patch.setattr(BubblewrapSandbox, "_time_out", _never),
         (f"{RESOURCES}::test_a_run_without_end_is_ended",),
     ),
     "a hidden first process": Mutation(
@@ -399,7 +398,8 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "an end for the first process too": Mutation(
         lambda patch: patch.setattr(
-            "ags.backends.sandbox.BubblewrapSandbox._end_now",
+            BubblewrapSandbox,
+            "_end_now",
             lambda sandbox: sandbox._child.signal(9),
         ),
         (f"{RESOURCES}::test_a_run_that_took_over_its_first_process_is_ended_too[user]",),

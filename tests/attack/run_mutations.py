@@ -11,16 +11,14 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-import pytest
-
 from ags import proc
 from ags.control import server
 from ags.model import Bind, Ending, MountStep, Plan
 from ags.supervisor.site import Site
 from ags.workspace import collect, git, private, separate
 from ags.workspace.git import Repository
+from tests.attack.patching import Patch
 
-Patch = pytest.MonkeyPatch
 VERBS, OBJECTS = "test_git_verbs.py", "test_git_objects.py"
 LINKS, CONTROL = "test_planted_links.py", "test_control.py"
 

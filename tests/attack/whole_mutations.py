@@ -10,8 +10,6 @@ import os
 import signal
 from collections.abc import Callable
 
-import pytest
-
 from ags import network
 from ags.backends import bwrap
 from ags.backends.base import Sandbox
@@ -21,8 +19,8 @@ from ags.kernel import cgroup, netns
 from ags.model import Limits
 from ags.network import Network
 from tests.attack.egress_mutations import EGRESS
+from tests.attack.patching import Patch
 
-Patch = pytest.MonkeyPatch
 Apply = Callable[[Patch], None]
 
 WAYS, SECRETS = "egress/test_whole_ways_out.py", "egress/test_whole_secrets.py"

@@ -116,11 +116,10 @@ async def fenced(told: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     told = json.load(sys.stdin)
     if name := told.get("mutation"):
-        import pytest
-
         from tests.attack.mutations import MUTATIONS
+        from tests.attack.patching import ForGood
 
-        MUTATIONS[name].apply(pytest.MonkeyPatch())
+        MUTATIONS[name].apply(ForGood())
     for place, value in (PATIENT | told.get("settings", {})).items():
         module, _, constant = place.rpartition(".")
         setattr(importlib.import_module(f"ags.{module}"), constant, value)

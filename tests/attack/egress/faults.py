@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from ags.backends.base import Sandbox
 from ags.egress import indexes, policy, server
 from ags.egress.asks import Asks
@@ -23,8 +21,8 @@ from ags.kernel import netns
 from ags.kernel.netns import Helper, Opened, Wanted
 from ags.network import Network
 from ags.supervisor import fencing
+from tests.attack.patching import Patch
 
-Patch = pytest.MonkeyPatch
 ALLOWED = "api.example"
 WAY_OUT = (
     "link add out type veth peer name nowhere",

@@ -9,8 +9,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import pytest
-
 SUPERVISOR = "supervisor"
 
 
@@ -35,11 +33,12 @@ def apply(names: list[str]) -> None:
     from tests.attack import whole_mutations
     from tests.attack.egress import faults
     from tests.attack.mutations import MUTATIONS
+    from tests.attack.patching import ForGood
 
     known = whole_mutations.FAULTS | faults.FAULTS
     for name in names:
         take_out = known[name] if name in known else MUTATIONS[name].apply
-        take_out(pytest.MonkeyPatch())
+        take_out(ForGood())
 
 
 def hand_on(names: list[str]) -> None:

@@ -269,9 +269,9 @@ def test_a_shell_is_opened_beside_the_agent(office: Office) -> None:
     _until(office, "fix-login", "at work")
     code, screen = office.desk.on_terminal(
         *("--server", office.server.url, "shell", "fix-login"),
-        keys={"$ ": f"{SIZED}; echo in-$((40+2)); exit 5\n"},
+        keys={"$ ": f"{SIZED}; echo in-$((40+2)) $TERM; exit 5\n"},
     )
-    assert "in-42" in screen and "\n24 100\n" in screen and code == 5, screen
+    assert "24 100\nin-42 xterm\n" in screen and code == 5, screen
     assert office.ags("stop", "--now", "fix-login").code == 0
 
 

@@ -196,12 +196,13 @@ class Client:
         return found["items"]
 
     def attach(
-        self, run: str, *, rows: int, columns: int, shell: bool = False
+        self, run: str, *, rows: int, columns: int, shell: bool = False, term: str | None = None
     ) -> AbstractAsyncContextManager[Terminal]:
-        """The run's terminal, or a shell of one's own beside it."""
+        """The run's terminal, or a shell of one's own beside it, for a terminal called `term`."""
         from ags.client import websocket  # only here is there anything asynchronous
 
-        asked = {"rows": rows, "columns": columns, "shell": 1 if shell else None}
+        size = {"rows": rows, "columns": columns}
+        asked = {**size, "shell": 1, "term": term} if shell else size
         return websocket.connect(self._link, self._link.target(f"{_of_run(run)}/terminal", asked))
 
     # What runs ask, and what they serve

@@ -91,12 +91,14 @@ async def _visit(
 
 
 @contextlib.asynccontextmanager
-async def of_run(state: State, run: str, size: Size, *, shell: bool) -> AsyncIterator[View]:
+async def of_run(
+    state: State, run: str, size: Size, *, shell: bool, term: str
+) -> AsyncIterator[View]:
     """The run's own terminal, or that of a shell beside it."""
     engine = state.engine()
     run_dir = _at_work(engine, run, shell=shell)
     await engine.answering(run_dir)
-    wish = {"do": "enter", "term": SCREEN} if shell else {"do": "attach"}
+    wish = {"do": "enter", "term": term} if shell else {"do": "attach"}
     async with client.view(run_dir, wish, size) as view:
         yield view
 

@@ -30,9 +30,10 @@ def look(there: There, name: str, *, beside: bool = False) -> Detached | Ended:
 
 @contextlib.asynccontextmanager
 async def _opened(there: There, name: str, *, beside: bool) -> AsyncIterator[Seen]:
-    size = view.size()
-    opening = there.client.attach(name, rows=size.rows, columns=size.columns, shell=beside)
-    async with opening as terminal:
+    size, term = view.size(), there.invocation.environ.get("TERM")
+    async with there.client.attach(
+        name, rows=size.rows, columns=size.columns, shell=beside, term=term
+    ) as terminal:
         yield Seen(terminal)
 
 

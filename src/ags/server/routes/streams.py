@@ -67,9 +67,10 @@ async def run_terminal(
     rows: int = 24,
     columns: int = 80,
     shell: bool = False,
+    term: str = terminal.SCREEN,
 ) -> None:
     """A size that no terminal has becomes the nearest one, on its way to the run."""
-    opened = terminal.of_run(state, run, Size(rows, columns), shell=shell)
+    opened = terminal.of_run(state, run, Size(rows, columns), shell=shell, term=term)
     await terminal.serve(websocket, state, opened, "the run goes on")
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from ags.errors import AgsError
 from ags.hooks import person, wire
+from ags.hooks.call import MOST_NAME, BadCall, read
 from ags.hooks.channel import Channel
 from ags.hooks.decide import Bench, Decider
 from ags.hooks.model import Ground, ToolCall, Verdict
@@ -185,6 +186,13 @@ def test_what_is_too_long_to_be_judged_is_a_no() -> None:
 )
 def test_a_person_sees_what_the_call_is_about(call: ToolCall, about: str) -> None:
     assert about in shown(call)
+
+
+def test_a_tool_whose_name_nobody_would_read_is_no_tool() -> None:
+    said = {"tool_input": {"command": "ls"}}
+    assert read("claude", "PreToolUse", {**said, "tool_name": "x" * MOST_NAME})
+    with pytest.raises(BadCall):
+        read("claude", "PreToolUse", {**said, "tool_name": "x" * (MOST_NAME + 1)})
 
 
 # The whole way: from the socket inside, by a real hook, to the person

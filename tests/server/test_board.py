@@ -221,6 +221,22 @@ def test_who_is_so_slow_that_the_ring_went_round_gets_a_new_picture(
     play(scene())
 
 
+def test_what_changes_again_and_again_is_kept_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        monkeypatch.setattr(boards, "MOST_CHANGES", 2)
+        board = Board(state_in(tmp_path))
+        async with following(board) as slow:
+            await slow.take()
+            for number in range(50):
+                board.project_changed({"id": "one", "stage": str(number)})
+            ((_, event, value),) = await slow.take()
+            assert (event, value["stage"]) == ("project", "49")
+
+    play(scene())
+
+
 def test_a_broken_off_reader_loses_no_change_that_was_left_out_for_a_later_one(
     tmp_path: Path,
 ) -> None:

@@ -216,3 +216,25 @@ def test_a_script_that_got_into_the_page_would_not_run(visitor: Visitor) -> None
 def test_no_run_can_be_named_to_harm(shop: Shop) -> None:
     for name in (SCRIPT, "a/../b", "\u202eabc", "a b", "-x", "A"):
         shop.refused(422, "POST", "/runs", shop.wish(name=name))
+
+
+JUDGED = """async () => {
+    const { exact, oneLine } = await import("/run/text.js");
+    const { Log } = await import("/run/events.js");
+    const log = new Log();
+    for (const [seq, about] of [[1, "make"], [2, "rm -rf ."]]) {
+        log.add({ seq, ts: 0, kind: "ask", id: "ybcdf1", outcome: "asked", tool: "Bash", about });
+    }
+    return {
+        cut: oneLine("npm test" + " ".repeat(1300) + "; rm -rf ."),
+        coloured: exact("./build\\x1b[m.sh\\u3164"),
+        asked: log.items.map((each) => each.fields.about),
+    };
+}"""
+
+
+def test_what_is_to_be_judged_hides_nothing(visitor: Visitor) -> None:
+    shown = visitor.open().evaluate(JUDGED)
+    assert shown["cut"] == "npm test…"
+    assert shown["coloured"] == "./build\\x1b[m.sh\\u3164"
+    assert shown["asked"] == ["make", "rm -rf ."]

@@ -222,12 +222,12 @@ def _said(answer: object, name: str) -> Verdict:
         (False, answer.get("stopReason")) if answer.get("continue", True) is not True else None,
     ]
     against = [each for each in filter(None, decisions) if each[0] not in _YES]
-    for decision, reason in sorted(against, key=lambda each: each[0] == _ASK):
-        said = _shown(reason) if isinstance(reason, str) else ""
-        asks = decision == _ASK
-        usual = f"the hook {name} {'asks' if asks else 'says no'}"
-        return Verdict(False, said or usual, name, asks)
-    return Verdict(True, by=name)
+    if not against:
+        return Verdict(True, by=name)
+    decision, reason = min(against, key=lambda each: each[0] == _ASK)
+    said = _shown(reason) if isinstance(reason, str) else ""
+    asks = decision == _ASK
+    return Verdict(False, said or f"the hook {name} {'asks' if asks else 'says no'}", name, asks)
 
 
 def _shown(text: str) -> str:

@@ -102,11 +102,8 @@ class Questions:
     def answer(self, id_: str, kind: Kind) -> Question:
         if id_ not in self._open:
             raise not_waiting(id_)
-        answered = self._open[id_][1]
-        question = self._close(id_, kind)
-        if not answered.done():
-            answered.set_result(kind)
-        return question
+        self._open[id_][1].set_result(kind)
+        return self._close(id_, kind)
 
     async def _answer(self, question: Question, left: asyncio.Event) -> Outcome:
         answered: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()

@@ -84,7 +84,6 @@ class Running:
     pid: int
     url: str
     """Of this part: the public one if there is one."""
-    port: int = 0
     local: str = ""
     """For this machine alone, if it listens on loopback."""
 
@@ -296,7 +295,7 @@ def listening(
         for part, descriptor in taken.items():
             port = sockets[part].getsockname()[1]
             url, local = url_of(serving, at, sockets[part]), local_url(serving, at, port)
-            running = Running(os.getpid(), url, port, local)
+            running = Running(os.getpid(), url, local)
             with _written(ags_home):
                 _claim(ags_home, port)
                 os.pwrite(descriptor, records.encode(running), 0)

@@ -237,7 +237,7 @@ const said = (ask) => oneLine(`${ask.by}: ${ask.reason}`, 1000);
  */
 function isSeen(list, line, answer) {
   if (!list || !line) return false;
-  const box = list.getBoundingClientRect(), { top, bottom } = line.getBoundingClientRect();
+  const box = list.getBoundingClientRect(), { top, bottom } = (line.querySelector(".wanted") || line).getBoundingClientRect();
   const isLong = bottom - top > box.height + 1;
   const begins = top >= box.top - 1 && top < box.bottom, ends = bottom <= box.bottom + 1;
   if (isLong ? ends || (begins && answer.key === "0") : begins && ends) return true;

@@ -126,6 +126,43 @@ def test_the_end_of_a_child_is_told_once_and_signals_after_it_do_nothing() -> No
     asyncio.run(scene())
 
 
+def test_what_is_taken_as_it_comes_ends_with_its_taker() -> None:
+    async def scene(take: Callable[[], bool], *, cancel: bool = False) -> None:
+        reading, writing = os.pipe()
+        os.write(writing, b"a")
+        waiting = asyncio.create_task(proc.while_readable(reading, take))
+        try:
+            while not taken:
+                await asyncio.sleep(0)
+            if cancel:
+                waiting.cancel()
+            await waiting
+        finally:
+            assert not asyncio.get_running_loop().remove_reader(reading)
+            os.close(reading)
+            os.close(writing)
+
+    taken: list[int] = []
+
+    def take(*, more: bool) -> bool:
+        taken.append(1)
+        return more
+
+    def fail() -> bool:
+        taken.append(1)
+        raise OSError("gone")
+
+    asyncio.run(scene(lambda: take(more=False)))
+    assert taken == [1]
+    taken.clear()
+    with pytest.raises(OSError, match="gone"):
+        asyncio.run(scene(fail))
+    assert taken == [1]
+    taken.clear()
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(scene(lambda: take(more=True), cancel=True))
+
+
 def test_programs_are_looked_for_where_the_system_keeps_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -149,6 +149,29 @@ async def readable(fd: int) -> None:
     await _turn(lambda ready: loop.add_reader(fd, ready), lambda: loop.remove_reader(fd))
 
 
+async def while_readable(fd: int, take: Callable[[], bool]) -> None:
+    """Call `take` whenever there is something to read, until it says that there is no more."""
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[None] = loop.create_future()
+
+    def ready() -> None:
+        if over.done():
+            return
+        try:
+            if not take():
+                over.set_result(None)
+        except BaseException as error:
+            over.set_exception(error)
+        if over.done():
+            loop.remove_reader(fd)
+
+    loop.add_reader(fd, ready)
+    try:
+        await over
+    finally:
+        loop.remove_reader(fd)
+
+
 async def writable(fd: int) -> None:
     """Wait until the other side can take something."""
     loop = asyncio.get_running_loop()

@@ -31,6 +31,8 @@ class OutputSplitter:
         self._rest = bytearray()
 
     def feed(self, chunk: bytes) -> list[Line]:
+        if self._is_whole_and_plain(chunk):
+            return [Line(_text(raw)) for raw in chunk[:-1].split(b"\n")]
         if self._is_more_of_the_same(chunk):
             self._rest += chunk
             return []
@@ -45,6 +47,15 @@ class OutputSplitter:
         if rest.endswith(b"\r"):
             return list(self._ended(rest[:-1], "\r"))
         return list(self._ended(rest, "")) if rest else []
+
+    def _is_whole_and_plain(self, chunk: bytes) -> bool:
+        """As most of what programs print is: nothing to put together, to cut or to look into."""
+        return (
+            not self._rest
+            and len(chunk) <= self._limit
+            and chunk.endswith(b"\n")
+            and b"\r" not in chunk
+        )
 
     def _is_more_of_the_same(self, chunk: bytes) -> bool:
         return (

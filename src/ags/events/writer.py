@@ -116,15 +116,19 @@ class Writer:
         self._cancel()
         self._due = self._ticks() + LINGER
         lines, self._lines, self._waiting = self._lines, [], 0
-        telling = self._ticks() >= self._tell_at and self.dropped != self._told
-        counts = self.dropped.copy()
+        telling = self._is_untold() and self._ticks() >= self._tell_at
+        counts = self.dropped.copy() if telling else self._told
         if self._append(lines, self._tellings(counts) if telling else []) and telling:
             self._told = counts
             self._tell_every = min(2 * self._tell_every, SELDOMEST_TELLING)
         if telling:
             self._tell_at = self._ticks() + self._tell_every
-        if self.dropped != self._told:
+        if self._is_untold():
             self._wake(max(LINGER, self._tell_at - self._ticks()))
+
+    def _is_untold(self) -> bool:
+        """Hardly ever: then counters are not compared, which would cost more than the rest."""
+        return bool(self.dropped) and self.dropped != self._told
 
     def sync(self) -> None:
         """Flush, and have it on the disk."""

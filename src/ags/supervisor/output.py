@@ -70,16 +70,18 @@ class Output:
         return await sandbox.wait()
 
     async def _drain(self, descriptor: int, tell: Callable[[Line], None]) -> None:
+        """One turn of the loop for what is there, and no more: most lines come alone."""
         splitter = OutputSplitter(self._agent.longest)
-        while True:
-            await proc.readable(descriptor)
+
+        def take() -> bool:
             chunk = os.read(descriptor, CHUNK)
             if self._raw is not None and tell == self._said:
                 self._raw.write(chunk)
             for line in splitter.feed(chunk) if chunk else splitter.finish():
                 tell(line)
-            if not chunk:
-                return
+            return bool(chunk)
+
+        await proc.while_readable(descriptor, take)
 
     def _said(self, line: Line) -> None:
         if line.end in ("\n", ""):

@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -217,12 +218,12 @@ def test_a_copy_that_cannot_be_made_leaves_nothing_open(
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
 
     async def main() -> None:
-        before = sorted(os.listdir("/proc/self/fd"))
+        before = held()
         with monkeypatch.context() as less:
             less.setattr(os, call, refused)
             with pytest.raises(AgsError, match="temporarily unavailable"):
                 await proc.aside(lambda: None)
-        assert sorted(os.listdir("/proc/self/fd")) == before
+        assert held() == before
         assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
         assert await proc.aside(lambda: b"done") == b"done"
 
@@ -246,6 +247,20 @@ def test_who_is_not_waited_for_aside_ends_what_it_started(
 
     asyncio.run(main())
     assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
+
+
+def test_what_is_started_while_the_end_comes_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    sleep, spawn = long_sleep(), proc.spawn
+
+    def meanwhile(*args: Any, **more: Any) -> proc.Child:
+        child = spawn(*args, **more)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return child
+
+    monkeypatch.setattr(proc, "spawn", meanwhile)
+    with pytest.raises(AgsError, match="the process that did it ended with 1"):
+        asyncio.run(proc.aside(lambda: asyncio.run(proc.run(("/bin/sh", "-c", sleep))).stdout))
+    gone(sleep)
 
 
 def test_a_copy_that_does_not_leave_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

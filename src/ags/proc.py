@@ -12,7 +12,7 @@ import shlex
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from ags.errors import AgsError, Missing, Unfit
@@ -81,27 +81,40 @@ async def run(
     with contextlib.ExitStack() as ours:
         given = stdin if isinstance(stdin, int) else filled(stdin, ours)
         (out, their_out), (err, their_err) = _pipe(ours), _pipe(ours)
+        child: Child | None = None
         try:
-            descriptors = {0: given, 1: their_out, 2: their_err}
-            child = spawn(argv, env=env, descriptors=descriptors, user=user)
-        finally:
-            os.close(their_out)
-            os.close(their_err)
-        try:
+            try:
+                descriptors = {0: given, 1: their_out, 2: their_err}
+                with _signals_held():
+                    child = spawn(argv, env=env, descriptors=descriptors, user=user)
+            finally:
+                os.close(their_out)
+                os.close(their_err)
             async with asyncio.timeout(timeout):
                 stdout, stderr = await asyncio.gather(
                     _read(out, most, argv), _read(err, MOST_COMPLAINT, None, heard)
                 )
                 code = await child.wait()
         except BaseException as error:
-            child.kill_group()
-            await child.wait()
+            if child is not None:
+                child.kill_group()
+                await child.wait()
             if isinstance(error, TimeoutError):
                 raise ProcessError(argv, None, b"", f"no end after {timeout:g} s") from error
             raise
     if check and code != 0:
         raise ProcessError(argv, code, stderr)
     return Result(code, stdout, stderr)
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[set[int]]:
+    """Those that end us wait until what was just started is known, and can be ended as well."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        yield before
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def filled(content: bytes, stack: contextlib.ExitStack) -> int:
@@ -314,18 +327,17 @@ _ERRORS = {"Missing": Missing, "Unfit": Unfit}
 
 def _copy(work: Callable[[], bytes | None], writing: int) -> Child:
     """`writing` is closed here."""
-    # A signal in between would be told to our own loop, by the descriptor that both have.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
     try:
-        pid = os.fork()
-        if pid == 0:
-            _work_aside(work, writing, before)
-        return Child(pid)
+        # A signal in between would be told to our own loop, by the descriptor that both have.
+        with _signals_held() as before:
+            pid = os.fork()
+            if pid == 0:
+                _work_aside(work, writing, before)
+            return Child(pid)
     except OSError as error:
         raise AgsError("copy this process", cause=error.strerror or str(error)) from error
     finally:
         os.close(writing)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 async def _leave(child: Child) -> None:

@@ -20,6 +20,7 @@ from ags.control.client import ask
 from ags.control.server import Control, Verb
 from ags.errors import AgsError
 from tests.control.scene import Raw, play, until
+from tests.descriptors import held
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 NOBODY = 65534
@@ -435,16 +436,16 @@ async def _serve_one(run_dir: Path, writing: int) -> None:
 
 
 def test_the_patience_of_who_asks_is_also_for_being_let_in(tmp_path: Path) -> None:
-    with contextlib.ExitStack() as held:
-        deaf = held.enter_context(socket.socket(socket.AF_UNIX))
+    with contextlib.ExitStack() as stack:
+        deaf = stack.enter_context(socket.socket(socket.AF_UNIX))
         deaf.bind(str(tmp_path / wire.SOCKET))
         deaf.listen(0)
         with contextlib.suppress(BlockingIOError):  # as soon as its queue is full
             while True:
-                waiting = held.enter_context(socket.socket(socket.AF_UNIX))
+                waiting = stack.enter_context(socket.socket(socket.AF_UNIX))
                 waiting.setblocking(False)
                 waiting.connect(str(tmp_path / wire.SOCKET))
-        before = os.listdir("/proc/self/fd")
+        before = held()
         with pytest.raises(AgsError, match="no answer came in 0.05 s"):
             asyncio.run(ask(tmp_path, "note", patience=0.05))
-        assert os.listdir("/proc/self/fd") == before
+        assert held() == before

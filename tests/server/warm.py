@@ -33,7 +33,9 @@ class Warm(subprocess.Popen[bytes]):
         line = _line(os.getpid())
         its = [own if end == -1 else end for own, end in enumerate((pipes[0], pipes[3], pipes[5]))]
         socket.send_fds(line, [json.dumps([args, cwd or os.getcwd(), env]).encode()], its)
-        self.pid = int(line.recv(MOST))
+        if (pid := int(line.recv(MOST))) < 0:
+            raise BlockingIOError("there is no room for one more process")
+        self.pid = pid
         self._child_created = True
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
@@ -86,7 +88,7 @@ def _copied() -> int:
     number, flags = CLONE[os.uname().machine], CLONE_PARENT | signal.SIGCHLD
     pid = ctypes.PyDLL(None).syscall(number, flags, 0, 0, 0, 0)
     (python.PyOS_AfterFork_Parent if pid else python.PyOS_AfterFork_Child)()
-    assert isinstance(pid, int) and pid >= 0
+    assert isinstance(pid, int)
     return pid
 
 

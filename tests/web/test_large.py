@@ -48,6 +48,7 @@ def test_a_long_activity_stays_usable(visitor: Visitor) -> None:
     page.evaluate(STALLS)
     box = page.get_by_role("region", name="Activity")
     expect(box.get_by_text(f"line {LINES} of many", exact=True)).to_be_visible()
+    expect(box.locator(".item-head")).to_have_count(1)
     box.focus()
     page.keyboard.press("Home")
     expect(box.get_by_text("line 1 of many", exact=True)).to_be_visible()

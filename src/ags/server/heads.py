@@ -111,6 +111,13 @@ class Place(asyncio.Protocol):
 class Socket(Place, WebSocketsSansIOProtocol):
     """A WebSocket, or what asks to be one."""
 
+    def shutdown(self) -> None:
+        if self.handshake_complete and not self.close_sent:
+            # Who speaks there is told of the end too, and says why it closes; then nobody waits.
+            self.close_timeout = 0.0
+        else:
+            super().shutdown()
+
 
 class Prompt(Place, H11Protocol):
     """Closes, without an answer, what takes too long to ask.

@@ -107,9 +107,11 @@ export function DiffPane({ model, shown }) {
   const top = rows[view.at((view.scroller.current?.scrollTop ?? 0) + 1)] ?? rows[0];
   const current = fileHere(model, shown.current);
   useEffect(() => {
-    model.current.value = current;
+    // As it is by now: a key may have gone on since.
+    const here = shown.current ? fileHere(model, shown.current) : current;
+    model.current.value = here;
     // Out of sight, it is forgotten.
-    if (model.went.value !== current) model.went.value = null;
+    if (model.went.value !== here) model.went.value = null;
   }, [current]);
 
   const hands = useSelecting(model, shown);

@@ -20,8 +20,10 @@ VERSION = "1.0.0"
 ACCOUNTS = "platform.claude.com"
 SIZE, WRONG = "tell-the-size", "no-such-code"
 """What it can be told instead of a code."""
+ADDRESS = f"https://claude.ai/oauth/authorize?code=true&client_id=c&state={'s' * 300}"
 LOGS_IN = rf"""#!/bin/sh
 touch started
+echo "Open {ADDRESS}"
 while printf 'Paste code here > ' && read -r code; do
     case $code in
         {SIZE}) echo "size=$(stty size)=" ;;

@@ -224,6 +224,26 @@ def test_the_projects_there_are_can_be_chosen_at_once(visitor: Visitor) -> None:
     expect(page.get_by_label("Address")).to_have_count(0)
 
 
+SHOWN = {
+    "": ("Hello",),
+    "none": ("http://a.b/?c=d", "https://"),
+    "https://a.b": ("(https://a.b).", "thanks"),
+    "https://a.b/?c=d": ("https://a.b/?c=d", "https://e.f"),
+    "https://a.example/?b=%2F&c=d": ("see https://a.exampl", "e/?b=%2F&c=d", "yours"),
+    "https://a.example/": ("https://a.example/", "thanks"),
+}
+"""What stands on a screen of 20 columns, by what is meant: what fills a row goes on below it."""
+FOUND = """async (all) => {
+    const { addressIn } = await import("/addresses.js");
+    return all.map((rows) => addressIn(rows.map((text) => ({ text, isMore: false })), 20));
+}"""
+
+
+def test_the_address_that_a_program_shows_is_found_as_it_meant_it(visitor: Visitor) -> None:
+    found = visitor.open("/settings/agents").evaluate(FOUND, list(SHOWN.values()))
+    assert found == [address if "://" in address else "" for address in SHOWN]
+
+
 def test_an_agent_is_logged_in(visitor: Visitor, shop: Shop, tmp_path: Path) -> None:
     stand_in.give(shop.server.ags_home)
     with stand_in.maker(tmp_path, shop.server.home) as vendor:
@@ -236,6 +256,9 @@ def test_an_agent_is_logged_in(visitor: Visitor, shop: Shop, tmp_path: Path) -> 
         press(page, "Enter")
         screen = card.locator(".xterm-rows")
         expect(screen).to_contain_text("Paste code here")
+        address = card.get_by_role("link", name="Open claude.ai")
+        expect(address).to_have_attribute("href", stand_in.ADDRESS)
+        expect(address).to_have_attribute("rel", "noopener noreferrer")
         page.keyboard.type(f"{stand_in.WRONG}\n")
         expect(card.get_by_text("it has ended, exit code 1")).to_be_visible()
         expect(screen).to_contain_text("That code is no good")

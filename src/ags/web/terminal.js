@@ -1,6 +1,7 @@
 // @ts-check
 /** A terminal of the server's, by WebSocket. What the program prints goes to xterm.js only. */
 import { useEffect, useRef, useState } from "preact/hooks";
+import { addressOn } from "./addresses.js";
 import { socket } from "./api.js";
 import { part } from "./patience.js";
 import { oneLine } from "./run/text.js";
@@ -20,6 +21,7 @@ const STYLES = "/vendor/xterm/xterm.css";
  * @property {Record<string, unknown>} [asked]
  * @property {boolean} [once]
  * @property {(code: number | null) => void} [onEnd]  when its program has ended
+ * @property {(address: string) => void} [onAddress]  what it shows that a person might open
  */
 /** @typedef {(said: {text: string, over: boolean}) => void} Say */
 
@@ -71,6 +73,10 @@ async function show(place, shown, stop, say) {
   fit.fit();
   term.attachCustomKeyEventHandler((event) => handled(event, term));
   const line = connect(term, shown, stop, say);
+  term.onWriteParsed(() => {
+    const address = shown.onAddress && addressOn(term);
+    if (address) shown.onAddress?.(address);
+  });
   const watch = new ResizeObserver(() => requestAnimationFrame(() => !stop.aborted && fit.fit()));
   watch.observe(place);
   const dark = matchMedia("(prefers-color-scheme: dark)");

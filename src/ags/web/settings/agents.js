@@ -132,11 +132,14 @@ function LogIn({ name, onClose, onAgain }) {
     toast(`${name} is logged in`, { kind: "done", detail: "its runs can talk to their model" });
     onClose();
   };
+  const [address, setAddress] = useState("");
   useKeys([{ key: "Escape", label: "Give the log-in up", group: "Settings", run: onClose }]);
   return html`<div class="login-screen">
     <p class="hint">It runs in a sandbox, and its tokens stay outside. Open the address that it shows, and bring the code
       from there back to it. <${Code} text=${WITHIN[name] || ""} /></p>
-    <${Screen} path=${`${PATH}/${name}/login`} title=${`Log-in of ${name}`} once onEnd=${ended}>
+    ${address && html`<p class="login-address"><a class="button" href=${address} target="_blank" rel="noopener noreferrer">Open ${new URL(address).host}</a>
+      <span class="cut faint" title=${address}>${address}</span><${Copy} text=${address} label="Copy the address" /></p>`}
+    <${Screen} path=${`${PATH}/${name}/login`} title=${`Log-in of ${name}`} once onEnd=${ended} onAddress=${setAddress}>
       ${(/** @type {boolean} */ over) => html`${over && html`<${Button} onClick=${onAgain}>Try again<//>`}
         <${Button} onClick=${onClose} label=${`Close the log-in of ${name}`}>Close<//>`}<//>
   </div>`;

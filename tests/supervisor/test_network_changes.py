@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ags import runs
 from tests.attack.egress.faults import HOURS_PASS, LATER, LATER_HELPERS_KILLED, NOBODY_ANSWERS
 from tests.internet import Internet, Origin
 from tests.internet.fixtures import internet, the_internet
@@ -214,7 +215,8 @@ def test_a_port_that_cannot_be_opened_leaves_the_last_policy(
         + "; curl -sS -m 60 http://new.nine.example:8080/; true"
     )
     start(person, script, "--policy", str(policy), fault=LATER_HELPERS_KILLED)
-    wait_for(lambda: (person.run_dir("try") / "control.sock").exists() or None)
+    # Before that, a new port is left to the opening of the network, and no later helper is needed.
+    wait_for(lambda: runs.load(person.run_dir("try")).state == "running" or None)
     policy_of(person, "domains: [{host: new.nine.example, ports: [8080], protocol: http}]\n")
     assert person.ags("policy", "reload").returncode != 0
     (person.state / "worktrees/try/go").touch()

@@ -182,6 +182,8 @@ def desk_for(scene: Scene) -> Iterator[Desk]:
 
 def end_all(run_dirs: Sequence[Path]) -> None:
     """A test that failed may have left runs at work."""
-    for run_dir in filter(runs.is_alive, run_dirs):
-        _kill((supervisor(run_dir), *below(supervisor(run_dir))))
-    until(lambda: not any(map(runs.is_alive, run_dirs)))
+    above = [supervisor(run_dir) for run_dir in filter(runs.is_alive, run_dirs)]
+    left = [pid for each in above for pid in (each, *below(each))]
+    _kill(left)
+    # The first process inside is gone only after all others there are.
+    until(lambda: not any(map(works, left)) and not any(map(runs.is_alive, run_dirs)))

@@ -34,8 +34,8 @@ def once(name: str, fill: Callable[[Path], None], mode: int = 0o700) -> Iterator
 def _enter(place: Path) -> int:
     """Held, so that nobody removes it; anew if somebody just has."""
     while True:
-        place.mkdir(exist_ok=True)
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, FileExistsError):
+            place.mkdir(exist_ok=True)
             using = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
             fcntl.flock(using, fcntl.LOCK_SH)
             if os.fstat(using).st_nlink:

@@ -10,8 +10,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import tomllib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -187,16 +188,35 @@ def test_who_asks_waits_longer_than_who_is_asked() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_forwarder_that_is_ended_says_no(tmp_path: Path, number: signal.Signals) -> None:
+    with forwarding(tmp_path) as (process, link):
+        process.send_signal(number)
+        assert process.wait(120) == 2
+        link.close()
+
+
+def test_also_one_that_is_ended_while_it_says_so(tmp_path: Path) -> None:
+    for milliseconds in range(30):
+        with forwarding(tmp_path) as (process, link):
+            link.close()
+            time.sleep(milliseconds / 1000)
+            process.terminate()
+            assert process.wait(120) == 2
+            assert process.stderr is not None and b"refused" in process.stderr.read()
+
+
+@contextlib.contextmanager
+def forwarding(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], socket.socket]]:
+    """One that listens to signals, and waits for an answer that does not come."""
     with socket.socket(socket.AF_UNIX) as silent:
-        silent.bind(str(tmp_path / "s"))
+        (folder / "s").unlink(missing_ok=True)
+        silent.bind(str(folder / "s"))
         silent.listen()
-        words = (PYTHON, "-I", "-S", forward.__file__, tmp_path / "s", "claude", "PreToolUse")
+        words = (PYTHON, "-I", "-S", forward.__file__, folder / "s", "claude", "PreToolUse")
         with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdin is not None
             process.stdin.close()
-            silent.accept()  # by then it listens to signals
-            process.send_signal(number)
-            assert process.wait(120) == 2
+            with silent.accept()[0] as link:
+                yield process, link
 
 
 def node(folder: Path, source: bytes, socket: Path, script: str) -> list[str]:

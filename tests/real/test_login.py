@@ -143,8 +143,7 @@ def test_a_log_in_made_by_ags_auth_is_kept_outside_and_used(claude: Subscribed) 
     with terminal(claude) as at:
         before = at.prompt()
         at.enter("ags auth claude")
-        at.wait(r"Paste code here")
-        shown = "".join(at.visible().splitlines())
+        shown = "".join(at.wait(r"Paste code here", visible=True).string.splitlines())
         state = re.search(r"state=([\w-]+)", shown)
         assert state is not None, shown
         at.type(f"thecode#{state.group(1).removesuffix('Paste')}")

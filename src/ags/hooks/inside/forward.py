@@ -10,18 +10,27 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import _socket
+import posix
 import sys
 import time
 
 MOST = 1000 * 1000
 PATIENCE = 345.0
 """Seconds: a hook may leave it to the person, who has five minutes."""
+STEP = 0.5
+"""Seconds: a signal that comes right before a wait is only heard after it."""
 ASKS = ("PreToolUse", "BeforeTool")
 """Where a no counts. After the fact it does not, and a no to stopping would be an endless run."""
 ALLOW = b'{"decision":"allow"}\n'
 
 
 def main(path: str, agent: str, event: str) -> int:
+    def ended(*_: object) -> None:
+        """Somebody inside wants no answer: that is none, whatever was said until then."""
+        if event in ASKS:
+            posix.write(2, b"AGS was not waited for, so this is refused\n")
+        posix._exit(2 if event in ASKS else 0)
+
     for number in (_signal.SIGTERM, _signal.SIGHUP, _signal.SIGINT):
         _signal.signal(number, ended)
     try:
@@ -32,11 +41,6 @@ def main(path: str, agent: str, event: str) -> int:
         return 0
     sys.stderr.write(reason(answer) + "\n")
     return 2
-
-
-def ended(*_: object) -> None:
-    """Somebody inside wants no answer: that is none."""
-    raise InterruptedError
 
 
 def exchanged(path: str, agent: str, event: str, payload: bytes) -> bytes:
@@ -52,8 +56,13 @@ def exchanged(path: str, agent: str, event: str, payload: bytes) -> bytes:
     made.sendall(head.encode() + flat + b"}\n")
     answer = b""
     while not answer.endswith(b"\n"):
-        made.settimeout(max(0.001, until - time.monotonic()))
-        part = made.recv(65536)
+        made.settimeout(min(STEP, max(0.001, until - time.monotonic())))
+        try:
+            part = made.recv(65536)
+        except TimeoutError:
+            if time.monotonic() < until:
+                continue
+            raise
         if not part:
             break
         answer += part
@@ -75,4 +84,5 @@ if __name__ == "__main__":
         code = main(*sys.argv[1:4])
     except BaseException:
         code = 2
-    sys.exit(code)
+    # Not by sys.exit: while Python leaves, a signal would end it with a code of its own.
+    posix._exit(code)

@@ -234,9 +234,9 @@ class Board:
         """In a task of its own: a run that hangs must not hold the others up."""
         if self._asking is not None and not self._asking.done():
             return
-        runs = self._sight.runs.items()
-        asking = sorted((id_, seen.summary.name) for id_, seen in runs if seen.summary.asking)
-        ask = [name for _, name in asking]  # who began first is first
+        known = self._sight.runs.items()
+        there = sorted((id_, seen.summary.name) for id_, seen in known if seen.summary.asking)
+        ask = [name for _, name in there]  # who began first is first
         if (ask and self._looks % ROUND == 0) or (self._asks and not ask):
             self._asking = asyncio.create_task(self._ask(ask))
 

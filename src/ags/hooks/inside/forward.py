@@ -40,6 +40,7 @@ def main(path: str, agent: str, event: str) -> int:
     if answer == ALLOW or event not in ASKS:
         return 0
     sys.stderr.write(reason(answer) + "\n")
+    sys.stderr.flush()
     return 2
 
 

@@ -229,6 +229,13 @@ class Preparer:
             os.close(here)
         return cwd, root, facts
 
+    def list_mounts(self, request: Request) -> Iterator[tuple[str, MountConfig]]:
+        """What the settings, the tools and the flags mount, each with who asked for it."""
+        yield from (("[[mount]]", mount) for mount in self.settings.mounts)
+        for tool in self.settings.tools:
+            yield from ((f"[[tool]] {tool.name}", mount) for mount in tool.directories)
+        yield from request.mounts
+
     def _binds(
         self, request: Request, workspace: Bind, guarded: Places
     ) -> tuple[tuple[Bind, ...], tuple[Weakening, ...]]:
@@ -236,12 +243,9 @@ class Preparer:
         if request.workspace is None:
             flag = "this directory as the workspace"
             places.check_source(workspace.source, guarded, writable=True, flag=flag)
-        wanted = [("[[mount]]", mount) for mount in self.settings.mounts]
-        for tool in self.settings.tools:
-            wanted += [(f"[[tool]] {tool.name}", mount) for mount in tool.directories]
         binds = [workspace]
         weakenings = []
-        for flag, mount in (*wanted, *request.mounts):
+        for flag, mount in self.list_mounts(request):
             if (source := _source(mount, flag)) is None:
                 continue
             if weakening := places.check_source(

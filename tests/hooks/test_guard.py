@@ -31,6 +31,62 @@ def test_a_command_of_everyday_work_is_let_be(command: str) -> None:
     assert judged(command) == Verdict(True)
 
 
+WITHIN = [command for command in FINE if "../" not in command]
+ON_WHOLE_PATHS = ("cat $X/work/space/a", "sed -i s/a/b/ /work/space/a", "git add /work/space/a")
+INSTALLED = "/home/me/.ags/worktrees/try"
+"""A separate workspace in the default layout: below a folder that is sensitive otherwise."""
+
+
+@pytest.mark.parametrize(
+    "workspace", [INSTALLED, "/home/me/.config/fish", "/home/me/.ssh/notes", "/root/project"]
+)
+@pytest.mark.parametrize("command", (*WITHIN, *ON_WHOLE_PATHS))
+def test_no_everyday_work_is_refused_because_of_where_the_workspace_lies(
+    command: str, workspace: str
+) -> None:
+    ground = Ground(workspace, "/home/me", writable=("/work/more",))
+    command = command.replace("/work/space", workspace)
+    assert judged(command, ground, workspace) == Verdict(True)
+
+
+@pytest.mark.parametrize("command", [each for each in REFUSED if "/work " not in each])
+def test_what_is_refused_elsewhere_is_refused_in_the_default_layout(command: str) -> None:
+    ground = Ground(INSTALLED, "/home/me", writable=("/work/more",))
+    assert not judged(command.replace("/work/space", INSTALLED), ground, INSTALLED).allowed
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "allowed"),
+    [
+        ("read", "a.py", True),
+        ("write", f"{INSTALLED}/a.py", True),
+        ("write", f"{INSTALLED}/.claude/settings.json", True),
+        ("read", "~/.ags/worktrees/try/a.py", True),
+        ("read", "~/.ags/worktrees/other/a.py", False),
+        ("read", "../other/a.py", False),
+        ("read", "~/.ags/worktrees/try/../../server/token", False),
+        ("read", "~/.ags/server/token", False),
+        ("read", "~/.ags/worktrees/*", False),
+        ("read", "~/.ags", False),
+        ("read", "/home/me/.aws/shared/region", True),
+        ("write", "/home/me/.config/systemd/unit", True),
+        ("read", "/home/me/.aws/credentials", False),
+        ("write", "/home/me/.config/systemd/other", False),
+    ],
+)
+def test_what_is_mounted_is_not_sensitive_and_all_around_it_is(
+    kind: Kind, path: str, allowed: bool
+) -> None:
+    ground = Ground(
+        INSTALLED,
+        "/home/me",
+        writable=("/home/me/.config/systemd/unit",),
+        readable=("/home/me/.aws/shared",),
+    )
+    call = ToolCall("claude", "Tool", kind, paths=(path,), cwd=INSTALLED)
+    assert judge(call, ground).allowed is allowed
+
+
 def test_there_are_cases_enough_both_ways() -> None:
     assert len(REFUSED) >= 300
     assert len(FINE) >= 200

@@ -38,6 +38,12 @@ class Ground:
     """What is thrown away at the end: anything below may be deleted."""
     writable: tuple[str, ...] = ()
     """Further folders of the person's, given to this run for writing."""
+    readable: tuple[str, ...] = ()
+    """Further folders and files of the person's, given to this run for reading."""
+
+    @property
+    def mounted(self) -> tuple[str, ...]:
+        return (self.workspace, *self.writable, *self.readable)
 
 
 @frozen

@@ -60,7 +60,7 @@ def why_not_touch(
 ) -> str:
     """Empty if nothing is to be said against it."""
     if not is_known(path):
-        return _partly_known(path)
+        return _partly_known(path, ground)
     path = path.removeprefix("file://")
     for place in places(path, cwds):
         if place is not None and (why := _why_not(place, ground, writes=writes)):
@@ -68,13 +68,22 @@ def why_not_touch(
     return ""
 
 
-def _partly_known(path: str) -> str:
+def _partly_known(path: str, ground: Ground) -> str:
     """Whatever its start is, what follows may tell enough."""
     if re.search(r"/proc/.*/(environ|mem)\Z", path):
         return f"{_shown(path)} shows what other processes hold"
-    rest = path.rpartition("/.")[2] if "/." in path else ""
-    found = rest and any(_covers(f"/.{rest}", f"/{name}") for name in _SECRETS)
+    tail = f"/.{path.rpartition('/.')[2]}" if "/." in path else ""
+    if not tail or any(below(tail, end) for end in _hidden_ends(ground)):
+        return ""
+    found = any(_covers(tail, f"/{name}") for name in _SECRETS)
     return f"{_shown(path)} may hold credentials" if found else ""
+
+
+def _hidden_ends(ground: Ground) -> Iterator[str]:
+    """The ends of mounted paths that start at a hidden folder, such as /.ags/worktrees/NAME."""
+    for folder in ground.mounted:
+        for match in re.finditer(r"/\.", folder):
+            yield folder[match.start() :]
 
 
 def _why_not(place: str, ground: Ground, *, writes: bool) -> str:
@@ -84,11 +93,11 @@ def _why_not(place: str, ground: Ground, *, writes: bool) -> str:
     shown = _shown(place)
     if (process := _PROCESS.fullmatch(place)) and not process[1].startswith("fd/"):
         return f"{shown} shows what other processes hold"
-    if any(_covers(place, secret) for secret in _secrets(place, ground)):
+    if any(_is_in(place, secret, ground) for secret in _secrets(place, ground)):
         return f"{shown} is where credentials are kept"
     if writes and is_disk(place):
         return f"{shown} is a disk"
-    if writes and any(_covers(place, setting) for setting in _settings(place, ground)):
+    if writes and any(_is_in(place, setting, ground) for setting in _settings(place, ground)):
         return f"{shown} decides what programs do later, outside this task"
     return ""
 
@@ -110,10 +119,19 @@ def _secrets(place: str, ground: Ground) -> Iterator[str]:
 
 
 def _settings(place: str, ground: Ground) -> Iterator[str]:
-    if not below(place, ground.workspace):
-        yield from _SYSTEM_SETTINGS
+    yield from _SYSTEM_SETTINGS
     for home in _homes(place, ground):
         yield from (posixpath.join(home, name) for name in _SETTINGS)
+
+
+def _is_in(place: str, target: str, ground: Ground) -> bool:
+    """Whether `place` is in a sensitive folder.
+
+    What is mounted for the run is not sensitive because of where it lies: separate workspaces are
+    in ~/.ags, which otherwise holds secrets, and a project may well be in /etc or ~/.config/fish.
+    """
+    exempt = any(below(place, folder) and below(folder, target) for folder in ground.mounted)
+    return not exempt and _covers(place, target)
 
 
 def _covers(place: str, target: str) -> bool:

@@ -18,6 +18,7 @@ from ags.agents import merge, prompt
 from ags.agents.base import MCP_LOGINS, Agent, Bring, Facts, HomeFile, Wish
 from ags.agents.shell import BIN, commands, folder, members
 from ags.config import trust
+from ags.config.schema import MountConfig
 from ags.config.trust import Supplied
 from ags.errors import AgsError
 from ags.events import Writer
@@ -184,14 +185,15 @@ class Outfit:
 
     def _decider(self) -> Decider:
         site, order = self._site, self._site.run.order
-        given = [each.config.host for each in order.mounts if each.config.writable]
-        writable = [self._root, *given]
+        mounts = [mount for _, mount in site.preparer.list_mounts(self._request)]
+        writable = [self._root, *(mount.host for mount in mounts if mount.writable)]
         bench = Bench(
             run=site.run.name,
             ground=Ground(
                 workspace=str(self._root),
                 home=str(self._inner_home),
-                writable=tuple(str(folder) for folder in given),
+                writable=tuple(_inner_path(mount) for mount in mounts if mount.writable),
+                readable=tuple(_inner_path(mount) for mount in mounts if not mount.writable),
             ),
             home=site.home,
             hooks=person.find(site.preparer.settings_folder / "hooks", writable),
@@ -278,6 +280,11 @@ class Outfit:
             target.write_bytes(data)
         if found:
             yield bring.path
+
+
+def _inner_path(mount: MountConfig) -> str:
+    """Where it is inside: without a path of its own, where links to it lead."""
+    return str(mount.container or os.path.realpath(mount.host))
 
 
 def missing(agent: str) -> AgsError:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from ags import runs
+from tests import people
 from tests.own_network import own_network
+from tests.people import Person
 from tests.real.installed import AGENTS, installed
 from tests.real.stage import Stage, staged
 
@@ -28,17 +29,25 @@ def _own_network() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def newcomer(world: Path, person_environment: Mapping[str, str]) -> Iterator[Person]:
+    """An ordinary user of their own for tests with real agents, whose checkout is set up."""
+    if os.geteuid() != 0:
+        pytest.skip("a user of its own needs root")
+    with people.throw_away_user(world / "newcomer", person_environment) as person:
+        yield people.settled(person)
+
+
 @pytest.fixture
-def place() -> Iterator[Path]:
-    """Not pytest's own, which it keeps: there are links to large programs in it."""
-    folder = Path(tempfile.mkdtemp(prefix="ags-stage-", dir="/tmp"))
-    folder.chmod(0o755)
-    yield folder
-    _end_runs(folder / "state")
-    shutil.rmtree(folder)
+def person(newcomer: Person) -> Iterator[Person]:
+    """The same user with an empty home for each test."""
+    yield newcomer
+    end_runs(newcomer.home / ".ags")
+    # Not by Python: there are links to large programs in it.
+    subprocess.run(("find", newcomer.home, "-mindepth", "1", "-delete"), check=True)
 
 
-def _end_runs(state: Path) -> None:
+def end_runs(state: Path) -> None:
     """Those that a failed test left."""
     for run in runs.load_all(state)[0]:
         if run.supervisor and runs.is_alive(runs.directory(state, run.id)):
@@ -47,8 +56,8 @@ def _end_runs(state: Path) -> None:
 
 @pytest.fixture(params=AGENTS)
 def stage(
-    request: pytest.FixtureRequest, programs: Path, place: Path, own_network: None
+    request: pytest.FixtureRequest, programs: Path, person: Person, own_network: None
 ) -> Iterator[Stage]:
     """Of each agent; or of those that a test is parametrized with."""
-    with staged(request.param, programs, place) as made:
+    with staged(request.param, programs, person) as made:
         yield made

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tests.once import once
-from tests.people import ROOT
+from tests.people import ROOT, Person
 
 AGENTS = ("claude", "codex", "gemini", "opencode", "pi")
 
@@ -27,8 +27,15 @@ def _install(place: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def give(place: Path, agent: str, state: Path) -> None:
-    """Put one agent into a state folder, by links to the same files: they are never changed."""
+def give(place: Path, agent: str, person: Person) -> None:
+    """Put one agent into a person's state, by links to the same files: they are never changed."""
+    state = person.home / ".ags"
     (state / "agents").mkdir(mode=0o700, parents=True)
-    source, target = place / "agents" / agent, state / "agents" / agent
-    subprocess.run(("cp", "-al", source, target), check=True)
+    target = state / "agents" / agent
+    subprocess.run(("cp", "-al", place / "agents" / agent, target), check=True)
+    # Folders and the lock are the person's own; other files keep the owner that all links share.
+    (target / ".lock").unlink()
+    (target / ".lock").touch(mode=0o600)
+    own = ("-type", "d", "-o", "-name", ".lock", "-o", "-type", "l")
+    command = ("chown", "-h", f"{person.uid}:{person.gid}", "{}", "+")
+    subprocess.run(("find", state, "(", *own, ")", "-exec", *command), check=True)

@@ -1,14 +1,19 @@
-"""A person's machine with one real agent, whose model is a script, and no way to elsewhere."""
+"""A person's machine with one real agent, whose model is a script, and no way to elsewhere.
+
+It is as installed: an ordinary user with an ordinary home, who calls `bin/ags` of a checkout of
+their own. State is in ~/.ags, settings are in ~/.config/ags, and no AGS_* variable is set.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import ssl
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +22,11 @@ from ags import runs
 from ags.runs import Run
 from tests.internet.certificates import Authority
 from tests.models import ModelServer, Script, tools
-from tests.people import ROOT
+from tests.people import Person
 from tests.real import installed
 from tests.workspace.repositories import Checkout, checkout
 
-PATIENCE = 600.0
+TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ MAKERS = {
 @dataclass(frozen=True, slots=True)
 class Stage:
     agent: str
-    place: Path
+    person: Person
     project: Checkout
     script: Script
     server: ModelServer
@@ -70,39 +75,51 @@ class Stage:
         return MAKERS[self.agent]
 
     @property
+    def home(self) -> Path:
+        return self.person.home
+
+    @property
     def state(self) -> Path:
-        return self.place / "state"
+        return self.home / ".ags"
 
     @property
     def settings(self) -> Path:
-        return self.place / "home" / ".config" / "ags"
-
-    @property
-    def environ(self) -> dict[str, str]:
-        return {
-            "HOME": str(self.place / "home"),
-            "AGS_HOME": str(self.state),
-            "PATH": os.environ["PATH"],
-            "LANG": "C.UTF-8",
-            "PYTHONPATH": str(ROOT / "src"),
-            **self.keys,
-        }
+        return self.home / ".config" / "ags"
 
     @property
     def keys(self) -> dict[str, str]:
         """What the person exports for their agent."""
         return {self.maker.variable: self.maker.key}
 
+    def begin(self, *arguments: str) -> subprocess.Popen[str]:
+        """`ags` at work; its standard input is empty."""
+        self.hand_over()
+        command = [str(self.person.checkout / "bin" / "ags"), *arguments]
+        process = self.person.start(command, self.project.folder, self.keys)
+        assert process.stdin is not None
+        process.stdin.close()
+        process.stdin = None
+        return process
+
     def ags(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            (sys.executable, "-m", "ags.cli.main", *arguments),
-            cwd=self.project.folder,
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
+        with self.begin(*arguments) as process:
+            try:
+                out, err = process.communicate(timeout=TIMEOUT_S)
+            except BaseException:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                raise
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def hand_over(self) -> None:
+        """Make the person own what the test has put into their home, the programs aside."""
+        programs = self.state / "agents"
+        person = self.person
+        subprocess.run(
+            ("find", person.home, "-path", programs, "-prune", "-o", "!", "-uid", str(person.uid),
+             "-exec", "chown", "-h", f"{person.uid}:{person.gid}", "{}", "+"),
+            check=True,
+        )  # fmt: skip
 
     def start(self, name: str, goal: str, *flags: str) -> subprocess.CompletedProcess[str]:
         return self.ags("start", name, goal, "--agent", self.agent, *self.model, *flags)
@@ -142,6 +159,18 @@ class Stage:
         """All that the model was sent."""
         return "\n".join(each.body.decode(errors="replace") for each in self.server.requests)
 
+    @property
+    def own_files(self) -> list[Path]:
+        """What AGS keeps, the agents' programs aside."""
+        return [each for each in self.state.iterdir() if each.name != "agents"]
+
+    def check_key_stayed_outside(self) -> None:
+        """The model was sent it in its header; it is in no file of a run's and in no request."""
+        maker = self.maker
+        assert maker.sent in {each.header(maker.header) for each in self.server.requests}
+        assert maker.key not in self.seen()
+        assert holding(maker.key, self.project.folder, *self.own_files) == []
+
     def told(self, name: str = "try") -> str:
         """For a failed test."""
         return self.ags("logs", name).stdout + (self.run_dir(name) / "supervisor.log").read_text()
@@ -179,32 +208,46 @@ def _plain(path: Path) -> bool:
 
 
 @contextmanager
-def staged(agent: str, programs: Path | None, place: Path) -> Iterator[Stage]:
-    (place / "home").mkdir()
+def staged(agent: str, programs: Path | None, person: Person) -> Iterator[Stage]:
     if programs is not None:
-        installed.give(programs, agent, place / "state")
-    project = checkout(place / "project")
-    project.write("a.txt", "one\n")
-    project.commit("first")
-    script = Script()
-    with ModelServer(tools.model(agent, script), tls=_identified(agent, place)) as server:
-        made = Stage(agent, place, project, script, server)
-        _lead_there(made)
+        installed.give(programs, agent, person)
+    project = first_project(person)
+    script, authority = Script(), Authority()
+    host = MAKERS[agent].host
+    with ModelServer(tools.model(agent, script), tls=identify(host, authority)) as server:
+        made = Stage(agent, person, project, script, server)
+        lead_there(made, authority, {host: server.port})
         yield made
 
 
-def _identified(agent: str, place: Path) -> ssl.SSLContext:
-    """As the maker's host, by an authority of this test's."""
-    authority = Authority()
-    (place / "ca.pem").write_bytes(authority.certificate)
-    (place / "host.pem").write_bytes(authority.issue(MAKERS[agent].host))
+def first_project(person: Person) -> Checkout:
+    """A repository of the person's, with one file in it."""
+    project = checkout(person.home / "project")
+    # To git, the test is somebody else than the owner.
+    trust = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory"}
+    environment = {**project.environment, **trust, "GIT_CONFIG_VALUE_0": "*"}
+    project = Checkout(project.folder, environment)
+    project.write("a.txt", "one\n")
+    project.commit("first")
+    return project
+
+
+def identify(host: str, authority: Authority) -> ssl.SSLContext:
+    """For a server that speaks as this host, by an authority of the test's."""
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(place / "host.pem")
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(authority.issue(host))
+        file.flush()
+        tls.load_cert_chain(file.name)
     return tls
 
 
-def _lead_there(stage: Stage) -> None:
+def lead_there(stage: Stage, authority: Authority, ports: Mapping[str, int]) -> None:
+    """By the person's policy, each of these hosts is a port of loopback."""
+    (stage.home / "ca.pem").write_bytes(authority.certificate)
     stage.settings.mkdir(parents=True)
-    upstream = {"address": "127.0.0.1", "port": stage.server.port, "ca": f"{stage.place}/ca.pem"}
-    policy = {"upstreams": {stage.maker.host: upstream}}
-    (stage.settings / "policy.yaml").write_text(json.dumps(policy))
+    ca = f"{stage.home}/ca.pem"
+    upstreams = {
+        host: {"address": "127.0.0.1", "port": port, "ca": ca} for host, port in ports.items()
+    }
+    (stage.settings / "policy.yaml").write_text(json.dumps({"upstreams": upstreams}))

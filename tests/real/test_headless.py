@@ -69,9 +69,7 @@ def _key_stayed_outside(stage: Stage) -> None:
     maker = stage.maker
     asked = [each for each in stage.server.requests if "write a file" in str(each.asked)]
     assert asked and all(each.header(maker.header) == maker.sent for each in asked)
-    assert maker.key not in stage.seen()
-    runs_own = [each for each in stage.state.iterdir() if each.name != "agents"]
-    assert holding(maker.key, stage.project.folder, *runs_own) == []
+    stage.check_key_stayed_outside()
     # It was asked for its environment: what stands in the key's place is all over the run.
     instead = re.search(rf"{maker.variable}=([\w-]{{20,}})", stage.seen())
-    assert instead and holding(instead[1], *runs_own)
+    assert instead and holding(instead[1], *stage.own_files)

@@ -43,7 +43,7 @@ def allow(stage: Stage, under_way: Future[CompletedProcess[str]]) -> None:
 
 
 def test_a_hook_denies_one_command_and_leaves_another_to_the_person(stage: Stage) -> None:
-    told = stage.place / "told"
+    told = stage.home / "told"
     hook(stage, "pre-bash", JUDGE)
     hook(stage, "post-stop", f"cat >> {told}")
     stage.script.extend(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from ags import programs
 from ags.model import MIB
+from tests.people import Person
 from tests.real.installed import AGENTS
 from tests.real.stage import Stage, staged
 
@@ -74,8 +74,8 @@ def install(stage: Stage, script: str) -> None:
 
 
 @pytest.fixture(params=AGENTS)
-def fake(request: pytest.FixtureRequest, place: Path, own_network: None) -> Iterator[Stage]:
-    with staged(request.param, None, place) as stage:
+def fake(request: pytest.FixtureRequest, person: Person, own_network: None) -> Iterator[Stage]:
+    with staged(request.param, None, person) as stage:
         lines = "\n".join(json.dumps(line) for line in ENDS[stage.agent])
         install(stage, HOSTILE.replace("@END@", lines))
         yield stage

@@ -9,7 +9,7 @@ import pytest
 
 from tests.interactive.screen import Screen
 from tests.models import Say
-from tests.real.stage import Stage, holding
+from tests.real.stage import Stage
 from tests.real.terminal import terminal
 
 AT_TERMINAL = ("claude", "codex", "gemini")
@@ -66,12 +66,4 @@ def test_an_agent_at_a_terminal_asks_nothing_first_and_its_talk_is_kept(stage: S
     both = [body for body in later if "and what was that" in body]
     assert any("say the magic word" in body for body in both)
     assert [stage.record(name).state for name in ("first", "second")] == ["done", "done"]
-    _key_stayed_outside(stage)
-
-
-def _key_stayed_outside(stage: Stage) -> None:
-    maker = stage.maker
-    assert maker.sent in {each.header(maker.header) for each in stage.server.requests}
-    assert maker.key not in stage.seen()
-    own = [each for each in stage.state.iterdir() if each.name != "agents"]
-    assert holding(maker.key, stage.project.folder, *own) == []
+    stage.check_key_stayed_outside()

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import ssl
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,11 +14,11 @@ import pytest
 
 from tests.internet.certificates import Authority
 from tests.models import ModelServer, Say, Script, tools
+from tests.people import Person
 from tests.real import installed
-from tests.real.stage import PATIENCE, LoggedIn
+from tests.real.stage import TIMEOUT_S, LoggedIn, first_project, identify, lead_there
 from tests.real.terminal import terminal
 from tests.real.vendor import Vendor
-from tests.workspace.repositories import checkout
 
 MODEL, ACCOUNTS = "api.anthropic.com", "platform.claude.com"
 
@@ -34,7 +31,7 @@ class Subscribed(LoggedIn):
     @property
     def own(self) -> Path:
         """The log-in of the person's own Claude Code."""
-        return self.place / "home/.claude/.credentials.json"
+        return self.home / ".claude/.credentials.json"
 
     def log_in(self, left: float) -> None:
         token = {
@@ -53,40 +50,24 @@ class Subscribed(LoggedIn):
 
 
 @pytest.fixture
-def claude(programs: Path, place: Path, own_network: None) -> Iterator[Subscribed]:
-    with subscribed(programs, place) as made:
+def claude(programs: Path, person: Person, own_network: None) -> Iterator[Subscribed]:
+    with subscribed(programs, person) as made:
         yield made
 
 
 @contextmanager
-def subscribed(programs: Path, place: Path) -> Iterator[Subscribed]:
-    (place / "home/.config/ags").mkdir(parents=True)
-    installed.give(programs, "claude", place / "state")
-    project = checkout(place / "project")
-    project.write("a.txt", "one\n")
-    project.commit("first")
+def subscribed(programs: Path, person: Person) -> Iterator[Subscribed]:
+    installed.give(programs, "claude", person)
+    project = first_project(person)
     authority, script, vendor = Authority(), Script(), Vendor()
-    (place / "ca.pem").write_bytes(authority.certificate)
     model = tools.model("claude", script)
     with (
-        ModelServer(vendor, model, tls=_as(MODEL, authority, place)) as server,
-        ModelServer(vendor, tls=_as(ACCOUNTS, authority, place)) as accounts,
+        ModelServer(vendor, model, tls=identify(MODEL, authority)) as server,
+        ModelServer(vendor, tls=identify(ACCOUNTS, authority)) as accounts,
     ):
-        made = Subscribed("claude", place, project, script, server, vendor, accounts)
-        ports = {MODEL: server.port, ACCOUNTS: accounts.port}
-        upstreams = {
-            host: {"address": "127.0.0.1", "port": port, "ca": f"{place}/ca.pem"}
-            for host, port in ports.items()
-        }
-        (made.settings / "policy.yaml").write_text(json.dumps({"upstreams": upstreams}))
+        made = Subscribed("claude", person, project, script, server, vendor, accounts)
+        lead_there(made, authority, {MODEL: server.port, ACCOUNTS: accounts.port})
         yield made
-
-
-def _as(host: str, authority: Authority, place: Path) -> ssl.SSLContext:
-    (place / f"{host}.pem").write_bytes(authority.issue(host))
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(place / f"{host}.pem")
-    return tls
 
 
 def test_two_runs_renew_one_log_in_once_and_the_persons_own_is_still_good(
@@ -99,20 +80,8 @@ def test_two_runs_renew_one_log_in_once_and_the_persons_own_is_still_good(
         [(claude.write("new.txt", "x\n", name), Say("writing")) for name in names]
         + [Say("Done.")] * 2
     )
-    command = (sys.executable, "-m", "ags.cli.main", "start")
-    runs = [
-        subprocess.Popen(
-            (*command, name, "write a file", "--agent", "claude"),
-            cwd=claude.project.folder,
-            env=claude.environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for name in names
-    ]
-    said = [run.communicate(timeout=PATIENCE)[0] for run in runs]
+    runs = [claude.begin("start", name, "write a file", "--agent", "claude") for name in names]
+    said = [run.communicate(timeout=TIMEOUT_S) for run in runs]
     assert [run.returncode for run in runs] == [0, 0], said
     vendor = claude.vendor
     assert vendor.renewed == 1 and not vendor.void and vendor.refused == []

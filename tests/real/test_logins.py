@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,9 +21,9 @@ from tests.models.anthropic import Anthropic
 from tests.models.gemini import Gemini
 from tests.models.openai import OpenAI
 from tests.models.script import Model, Reply
+from tests.people import Person
 from tests.real import installed
-from tests.real.stage import LoggedIn
-from tests.workspace.repositories import checkout
+from tests.real.stage import LoggedIn, first_project, identify, lead_there
 
 LASTS = 3600
 Tokens = dict[str, str]
@@ -250,7 +249,7 @@ class Subscribed(LoggedIn):
     @property
     def own(self) -> Path:
         """The log-in of the person's own agent."""
-        return self.place / "home" / self.case.path
+        return self.home / self.case.path
 
     def log_in(self) -> None:
         self.own.parent.mkdir(parents=True)
@@ -263,45 +262,31 @@ class Subscribed(LoggedIn):
 
 @pytest.fixture
 def subscribed(
-    request: pytest.FixtureRequest, programs: Path, place: Path, own_network: None
+    request: pytest.FixtureRequest, programs: Path, person: Person, own_network: None
 ) -> Iterator[Subscribed]:
-    with _subscribed(request.param, programs, place) as made:
+    with _subscribed(request.param, programs, person) as made:
         yield made
 
 
 @contextmanager
-def _subscribed(case: Case, programs: Path, place: Path) -> Iterator[Subscribed]:
-    (place / "home/.config/ags").mkdir(parents=True)
-    installed.give(programs, case.agent, place / "state")
-    project = checkout(place / "project")
-    project.write("a.txt", "one\n")
-    project.commit("first")
+def _subscribed(case: Case, programs: Path, person: Person) -> Iterator[Subscribed]:
+    installed.give(programs, case.agent, person)
+    project = first_project(person)
     authority, script = Authority(), Script()
     accounts = Accounts(case.tokens, dict(case.answers))
-    (place / "ca.pem").write_bytes(authority.certificate)
     with ExitStack() as open_now:
         servers = {
             host: open_now.enter_context(
-                ModelServer(accounts, case.model(script), tls=_as(host, authority, place))
+                ModelServer(accounts, case.model(script), tls=identify(host, authority))
             )
             for host in case.hosts
         }
         model = servers[case.hosts[-1]]
-        made = Subscribed(case.agent, place, project, script, model, case, accounts)
-        upstreams = {
-            host: {"address": "127.0.0.1", "port": server.port, "ca": f"{place}/ca.pem"}
-            for host, server in servers.items()
-        }
-        (made.settings / "policy.yaml").write_text(json.dumps({"upstreams": upstreams}))
+        made = Subscribed(case.agent, person, project, script, model, case, accounts)
+        ports = {host: server.port for host, server in servers.items()}
+        lead_there(made, authority, ports)
         made.log_in()
         yield made
-
-
-def _as(host: str, authority: Authority, place: Path) -> ssl.SSLContext:
-    (place / f"{host}.pem").write_bytes(authority.issue(host))
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(place / f"{host}.pem")
-    return tls
 
 
 def each(*cases: Case) -> pytest.MarkDecorator:

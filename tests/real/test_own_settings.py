@@ -14,7 +14,7 @@ CANARY = "canary-5f1c"
 
 @pytest.mark.parametrize("stage", ["claude"], indirect=True)
 def test_instructions_and_servers_come_along_as_a_copy_and_keys_stay(stage: Stage) -> None:
-    home = stage.place / "home"
+    home = stage.home
     (home / ".claude/skills/greet").mkdir(parents=True)
     (home / ".claude/CLAUDE.md").write_text("Always greet Ada first.\n")
     (home / ".claude/skills/greet/SKILL.md").write_text(
@@ -31,6 +31,5 @@ def test_instructions_and_servers_come_along_as_a_copy_and_keys_stay(stage: Stag
     assert ".claude/CLAUDE.md" in shown and ".claude/skills" in shown
     (lent,) = (stage.state / "home").iterdir()
     assert "notes" in json.loads((lent / "files/.claude.json").read_text())["mcpServers"]
-    own = [each for each in stage.state.iterdir() if each.name != "agents"]
-    assert holding(CANARY, *own) == [] and CANARY not in stage.seen()
+    assert holding(CANARY, *stage.own_files) == [] and CANARY not in stage.seen()
     assert (home / ".claude/CLAUDE.md").read_text() == "Always greet Ada first.\n"

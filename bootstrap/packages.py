@@ -10,6 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+PROGRAM_FOLDERS = (
+    "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin",
+)  # fmt: skip
+"""The PATH that every sandbox has. The caller's own may name folders that no sandbox shows."""
+SHOWN_FOLDERS = tuple(Path(folder) for folder in ("/usr", "/bin", "/sbin"))
+"""A program that is only a link to somewhere else cannot be run in a sandbox."""
+
 APT = ("apt-get", "-qq", "-o", "DPkg::Lock::Timeout=120")
 
 
@@ -61,8 +68,17 @@ def missing(needs: Iterable[Need], present: Callable[[str], bool]) -> tuple[str,
 def present(proof: str) -> bool:
     if proof.startswith("/"):
         return any(Path("/").glob(proof[1:]))
-    # /usr/sbin is not on everybody's PATH, but what is there can be called.
-    return bool(shutil.which(proof, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"))
+    return find_program(proof) is not None
+
+
+def find_program(name: str, folders: Sequence[str] = PROGRAM_FOLDERS) -> str | None:
+    """Return the path of a program that a sandbox can run. Tests look programs up by this too,
+    so that whatever they miss is installed."""
+    for folder in folders:
+        found = shutil.which(name, path=folder)
+        if found and any(Path(found).resolve().is_relative_to(shown) for shown in SHOWN_FOLDERS):
+            return found
+    return None
 
 
 def provide() -> None:

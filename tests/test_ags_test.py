@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from ags.toolchains import STANDARD_PATH
 from bootstrap import checks, packages
-from bootstrap.packages import Need
+from bootstrap.packages import Need, find_program
 from tests.people import ROOT
 
 PASSES = "def test_passes(): pass\n"
@@ -103,6 +104,51 @@ def test_commands_and_files_are_found_or_not_on_the_real_machine() -> None:
     assert packages.present("/usr/bin/python3*")
     assert not packages.present("no-such-command")
     assert not packages.present("/no/such/file")
+
+
+def test_a_program_is_looked_for_where_a_sandbox_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every one that is needed: found on the caller's PATH alone, it is missing all the same."""
+    assert packages.PROGRAM_FOLDERS == STANDARD_PATH
+    for name in (*(need.proof for need in packages.NEEDS), "only-here"):
+        if not name.startswith("/"):
+            (tmp_path / name).write_text("#!/bin/sh\n")
+            (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert shutil.which("only-here") and not packages.present("only-here")
+    monkeypatch.setattr(packages, "find_program", lambda name: find_program(name, ("/no/such",)))
+    wanted = tuple(need.package for need in packages.NEEDS if not need.proof.startswith("/"))
+    found = packages.missing(packages.NEEDS, packages.present)
+    assert set(found) >= set(wanted) and "golang-go" in wanted
+
+
+def test_a_link_to_where_no_sandbox_looks_is_no_program(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("#!/bin/sh\n")
+    (tmp_path / "real").chmod(0o755)
+    (tmp_path / "linked").symlink_to("real")
+    (tmp_path / "good").symlink_to("/usr/bin/env")
+    assert find_program("linked", (str(tmp_path),)) is None
+    assert find_program("good", (str(tmp_path),)) == str(tmp_path / "good")
+
+
+OWN_SEARCH = {
+    "test_ags_test.py": "shows what a PATH has",
+    "test_proc.py": "tests the search of ours",
+    "bench/test_start.py": "needs any git",
+    "bench/test_tunnel.py": "asks as the benchmark does",
+    "tools/test_scripted.py": "tries what is in the tester's home",
+}
+
+
+def test_tests_look_programs_up_where_the_set_up_does() -> None:
+    tests = ROOT / "tests"
+    own = {
+        str(path.relative_to(tests))
+        for path in tests.rglob("*.py")
+        if "shutil.which(" in path.read_text() or "proc.find(" in path.read_text()
+    }
+    assert own == OWN_SEARCH.keys()
 
 
 def test_a_test_named_from_another_directory_is_found(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from ags.errors import AgsError
 from ags.model import Bind, Link, Mask, MountStep
 from ags.toolchains import PROGRAMS_PER_ENTRY, STANDARD_PATH, Toolchains, discover
 from ags.toolchains.known import KNOWN, Known
+from bootstrap.packages import find_program
 
 STRANGER, SECRET = 54321, "hunter2-canary"
 
@@ -469,11 +470,10 @@ def test_a_shim_of_a_linked_pyenv_runs_and_nothing_can_be_written(person: Person
 
 
 def test_node_of_an_nvm_runs_a_linked_program_and_its_token_reads_as_empty(person: Person) -> None:
-    version = person.home / ".nvm/versions/node/v1"
     token = person.write(".nvm/versions/node/v1/etc/npmrc", SECRET, 0o600)
+    version = token.parent.parent
     person.write(".nvm/credentials", SECRET)
-    real_node = shutil.which("node", path="/usr/local/bin:/usr/bin")
-    assert real_node, "install your distribution's `nodejs` package"
+    real_node = find_program("node") or "install your distribution's `nodejs` package"
     shutil.copy(real_node, person.write(".nvm/versions/node/v1/bin/node"))
     cli = person.write(".nvm/t/cli.js", "#!/usr/bin/env node\nconsole.log(require('./lib.js'))\n")
     person.write(".nvm/t/lib.js", "module.exports = process.execPath\n", 0o644)

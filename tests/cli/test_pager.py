@@ -14,6 +14,7 @@ import pytest
 from ags import proc
 from ags.cli.pager import _terminal_lent, page, pager
 from ags.errors import AgsError
+from bootstrap.packages import find_program
 from tests.cli.desk import Desk
 
 LONG = {"a.txt": "".join(f"line {number}\n" for number in range(5000))}
@@ -84,7 +85,7 @@ def test_a_reader_who_has_seen_enough_may_leave(desk: Desk, tmp_path: Path) -> N
     assert code == 0 and len(screen.splitlines()) == 1
 
 
-@pytest.mark.skipif(proc.find("less") is None, reason="there is no less here")
+@pytest.mark.skipif(not find_program("less"), reason="there is no less here")
 def test_less_stops_at_a_screen_and_ends_at_a_key(desk: Desk) -> None:
     desk.finished(files=LONG)
     code, screen = desk.on_terminal("diff", "fix-login", keys={"\n:": "q"})

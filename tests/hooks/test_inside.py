@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import shutil
 import signal
 import socket
 import subprocess
@@ -24,6 +23,7 @@ from ags.hooks.inside import forward
 from ags.hooks.model import Ground
 from ags.identity import resolve
 from ags.model import Bind
+from bootstrap.packages import find_program
 from tests.box import Box, run_plan
 from tests.hooks.test_person import nobody
 
@@ -220,7 +220,7 @@ def forwarding(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], socket.s
 
 
 def node(folder: Path, source: bytes, socket: Path, script: str) -> list[str]:
-    program = shutil.which("node", path="/usr/bin:/usr/local/bin")
+    program = find_program("node")
     if program is None:
         pytest.skip("there is no node")
     text = source.decode().replace(str(managed.SOCKET), str(socket))

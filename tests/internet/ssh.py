@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from bootstrap.packages import find_program
 from tests.internet import repositories
 
 SETTINGS = """\
@@ -46,7 +46,7 @@ class Server:
 
 
 def installed() -> str | None:
-    return shutil.which("sshd", path="/usr/sbin:/usr/bin:/usr/local/sbin")
+    return find_program("sshd")
 
 
 @contextlib.contextmanager

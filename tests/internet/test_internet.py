@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from bootstrap.packages import find_program
 from tests.internet import Internet, Origin, Packet, pattern_digest, ssh, websocket
-from tests.internet.world import ROOT, missing
+from tests.internet.world import ROOT
 
 MIB = 1 << 20
 
@@ -243,7 +244,7 @@ def test_an_origin_is_as_careless_as_a_smuggler_hopes(internet: Internet) -> Non
 
 
 def test_psql_gets_an_answer(internet: Internet) -> None:
-    if missing("psql"):
+    if not find_program("psql"):
         pytest.skip("there is no psql on this machine")
     origin = internet.postgres("db.example")
     command = ("psql", "-X", "-At", "-h", "db.example", "-U", "me", "-d", "it", "-c", "SELECT 42")

@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -386,8 +385,3 @@ def _set_namespace(fd: int) -> None:
 def _end(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.wait()
-
-
-def missing(*programs: str) -> list[str]:
-    """Which of these the machine lacks."""
-    return [name for name in programs if shutil.which(name) is None]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from ags.backends import bwrap
 from ags.kernel import probe
+from bootstrap.packages import find_program
 
 SRC = str(Path(probe.__file__).parents[2])
 
@@ -273,7 +273,7 @@ TRY = (
 
 def try_behind(setting: str) -> list[str]:
     """Run the trials in namespaces of their own, where `setting` concerns nobody else."""
-    unshare = shutil.which("unshare")
+    unshare = find_program("unshare")
     assert unshare, "util-linux is needed"
     inner = f'{setting} && exec "$@"'
     apart = ("--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc")

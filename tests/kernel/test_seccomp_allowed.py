@@ -8,7 +8,6 @@ import os
 import pty
 import resource
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -21,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from ags.kernel.seccomp import program
+from bootstrap.packages import find_program
 from tests.kernel.fenced import MACHINE, behind_filter, call, in_child, install
 
 
@@ -256,7 +256,7 @@ TOOLS: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_the_tools_of_the_trade_work_behind_the_filter(tool: str, tmp_path: Path) -> None:
-    if shutil.which(tool, path="/usr/bin:/bin") is None:
+    if find_program(tool) is None:
         pytest.skip(f"{tool} is not installed")
     script, wanted = TOOLS[tool]
     done = behind_filter(["sh", "-ec", script], tmp_path)

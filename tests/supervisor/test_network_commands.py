@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pytest
 
+from bootstrap.packages import find_program
 from tests.internet import Internet
 from tests.internet.fixtures import internet, the_internet
 from tests.supervisor.test_network import CANARY, Person, person
@@ -116,7 +116,7 @@ def test_a_program_that_distrusts_the_fence_is_told_of(internet: Internet, perso
     assert "distrusted" in log
 
 
-@pytest.mark.skipif(not Path("/usr/bin/wget").exists(), reason="there is no wget")
+@pytest.mark.skipif(not find_program("wget"), reason="there is no wget")
 def test_wget_which_knows_only_the_systems_roots_is_content(
     internet: Internet, person: Person
 ) -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+from bootstrap.packages import find_program
 from tests.people import Person
 
 SHIM = """#!/usr/bin/env bash
@@ -61,7 +62,7 @@ def make_nvm(person: Person) -> Path:
     package = place / "lib" / "node_modules" / "greeting"
     package.mkdir(parents=True)
     (place / "bin").mkdir()
-    shutil.copy(Path(shutil.which("node") or "node").resolve(), place / "bin" / "node")
+    shutil.copy(Path(find_program("node") or "node").resolve(), place / "bin" / "node")
     (package / "index.js").write_text("exports.greet = (name) => `hello ${name}`\n")
     program = package / "greet.js"
     program.write_text(

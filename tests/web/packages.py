@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from bootstrap.packages import find_program
+
 WANTED = Path(__file__).parent / "npm"
 FILES = ("package.json", "package-lock.json")
 QUIET = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
@@ -23,7 +25,7 @@ def modules() -> Path:
     wanted = hashlib.sha256(b"".join((WANTED / name).read_bytes() for name in FILES)).hexdigest()
     place = Path(sys.prefix) / "cache" / f"npm-{wanted[:20]}"
     if not place.exists():
-        if shutil.which("npm") is None:
+        if find_program("npm") is None:
             pytest.skip("npm is not installed")
         _fetch(place)
     return place

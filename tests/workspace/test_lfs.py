@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from ags.errors import AgsError
+from bootstrap.packages import find_program
 from tests.workspace.agent import Agent, project, sh
 from tests.workspace.scene import Scene, by_everyone
 
@@ -15,7 +14,7 @@ INSTALL = "git lfs install --skip-repo > /dev/null"
 
 @pytest.fixture(autouse=True)
 def _lfs() -> None:
-    if shutil.which("git-lfs") is None:
+    if find_program("git-lfs") is None:
         pytest.skip("git-lfs is not installed")
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from bootstrap.packages import find_program
 from tests.egress.behind import Outcome, behind
 from tests.internet import Internet
 
@@ -79,5 +79,5 @@ class Desk:
 def needs(*programs: str) -> None:
     """The sandbox has what is under /usr, and nothing of what the tests run in."""
     for program in programs:
-        if not shutil.which(program, path="/usr/bin:/usr/sbin"):
+        if not find_program(program):
             pytest.skip(f"there is no {program} on this machine")

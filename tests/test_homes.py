@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,54 @@ def test_of_two_that_rewrite_one_file_the_second_keeps_its_own_and_it_is_told(ke
     assert other.give_back() == ("history.jsonl was changed by another run meanwhile",)
     assert (kept / "history.jsonl").read_text() == "rewritten\n"
     assert (other.files / "history.jsonl").read_text() == "otherwise\n"
+
+
+def _age(file: Path, ns: int) -> None:
+    os.utime(file, ns=(ns, ns))
+
+
+YEAR_NS = 365 * 24 * 3600 * 10**9
+
+
+def test_files_are_as_old_as_they_were_whatever_their_names(kept: Path) -> None:
+    """Agents take the conversation that was changed last for the latest."""
+    sessions, first_ns = ".agent/sessions/a", time.time_ns() - YEAR_NS
+    ages = {"c.jsonl": first_ns, "a.jsonl": first_ns + 1, "b.jsonl": first_ns + 2_000_000_001}
+    run = home(kept)
+    for name, ns in ages.items():
+        (run.files / sessions / name).write_text(name)
+        _age(run.files / sessions / name, ns)
+    assert run.give_back() == ()
+    following = home(kept, "next")
+    for place in (kept, following.files):
+        got = {name: (place / sessions / name).stat().st_mtime_ns for name in ages}
+        assert got == ages
+    (following.files / sessions / "c.jsonl").write_text("went on")
+    following.give_back()
+    newest = max((kept / sessions).iterdir(), key=lambda file: file.stat().st_mtime_ns)
+    assert newest.name == "c.jsonl"
+
+
+def test_a_file_that_both_wrote_on_in_is_as_old_as_the_newer(kept: Path) -> None:
+    one, other = home(kept, "one"), home(kept, "other")
+    now_ns = time.time_ns()
+    for run, line, ns in ((one, "1\n", now_ns - 1_000_000), (other, "2\n", now_ns - YEAR_NS)):
+        with (run.files / "history.jsonl").open("a") as file:
+            file.write(line)
+        _age(run.files / "history.jsonl", ns)
+    assert one.give_back() == other.give_back() == ()
+    assert (kept / "history.jsonl").read_text() == "first\n1\n2\n"
+    assert (kept / "history.jsonl").stat().st_mtime_ns == now_ns - 1_000_000
+
+
+@pytest.mark.parametrize("years", [-100, 100])
+def test_no_run_makes_a_file_that_stays_the_latest_for_ever(kept: Path, years: int) -> None:
+    run, file = home(kept), ".agent/sessions/a/2.jsonl"
+    (run.files / file).write_text("two\n")
+    _age(run.files / file, time.time_ns() + years * YEAR_NS)
+    assert run.give_back() == ()
+    assert 0 <= (kept / file).stat().st_mtime_ns <= time.time_ns()
+    assert (kept / file).read_text() == "two\n"
 
 
 def test_giving_back_twice_changes_nothing_more(kept: Path) -> None:

@@ -2,6 +2,8 @@
 
 What comes back is hostile: nothing in it is followed, only plain files are taken, and only so many.
 What is not taken stays in the run's own home, which is there until the run is removed.
+
+Files keep their modification times on both ways: agents find their latest conversation by them.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import json
 import os
 import shutil
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
@@ -214,21 +217,32 @@ def _copied(source: Path, target: Path, path: str) -> Known:
 
 
 def _write(target: Path, path: str, source: Path, behind: int = 0) -> None:
-    """The source's file in the place of the target's; or what it has after the first `behind`
-    bytes at the end of the target's."""
+    """The source's file in the place of the target's, as old as that one is; or what it has after
+    the first `behind` bytes at the end of the target's, as old as the newer of the two."""
     place = target / path
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = place.with_name(f".{place.name}.ags-new")
     draft.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    changed_ns = 0
     with open(os.open(draft, flags, 0o600), "wb") as writer:
         if behind:
             with open(os.open(place, _READ), "rb") as own:
+                changed_ns = os.fstat(own.fileno()).st_mtime_ns
                 _pour(own, writer)
         with open(os.open(source / path, _READ), "rb") as reader:
+            changed_ns = max(changed_ns, os.fstat(reader.fileno()).st_mtime_ns)
             reader.seek(behind)
             _pour(reader, writer)
+        writer.flush()
+        _set_time(writer.fileno(), changed_ns)
     os.replace(draft, place)
+
+
+def _set_time(descriptor: int, changed_ns: int) -> None:
+    """A run sets the times of its files at will: one in the future would be the latest for ever."""
+    then_ns = min(max(changed_ns, 0), time.time_ns())
+    os.utime(descriptor, ns=(then_ns, then_ns))
 
 
 def _pour(reader: BinaryIO, writer: BinaryIO) -> None:

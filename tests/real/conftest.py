@@ -30,21 +30,21 @@ def _own_network() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def newcomer(world: Path, person_environment: Mapping[str, str]) -> Iterator[Person]:
+def agent_user(world: Path, person_environment: Mapping[str, str]) -> Iterator[Person]:
     """An ordinary user of their own for tests with real agents, whose checkout is set up."""
     if os.geteuid() != 0:
         pytest.skip("a user of its own needs root")
-    with people.throw_away_user(world / "newcomer", person_environment) as person:
+    with people.throw_away_user(world / "agent-user", person_environment) as person:
         yield people.settled(person)
 
 
 @pytest.fixture
-def person(newcomer: Person) -> Iterator[Person]:
+def person(agent_user: Person) -> Iterator[Person]:
     """The same user with an empty home for each test."""
-    yield newcomer
-    end_runs(newcomer.home / ".ags")
+    yield agent_user
+    end_runs(agent_user.home / ".ags")
     # Not by Python: there are links to large programs in it.
-    subprocess.run(("find", newcomer.home, "-mindepth", "1", "-delete"), check=True)
+    subprocess.run(("find", agent_user.home, "-mindepth", "1", "-delete"), check=True)
 
 
 def end_runs(state: Path) -> None:

@@ -108,11 +108,13 @@ ALIKE = f"{NAMES}::test_a_look_alike_is_not_the_name"
 SPECIAL = f"{ADDRESSES}::test_an_allowed_name_does_not_lead_to_a_special_address"
 OWN_PLACE = f"{SECRETS}::test_the_secret_goes_to_its_own_host_port_scheme_and_header"
 ELSEWHERE = f"{SECRETS}::test_the_placeholder_anywhere_else_is_refused_and_reported"
+NOTED = f"{SECRETS}::test_a_placeholder_in_a_body_passes_unchanged_and_is_noted_once_per_host"
 PROOF = f"{SECRETS}::test_an_origin_that_cannot_prove_its_name_is_told_nothing"
 MALICE = f"{ORIGINS}::test_an_answer_with_two_readings_becomes_a_clean_error"
 BROKEN = f"{ORIGINS}::test_an_answer_that_breaks_off_is_never_taken_for_whole"
 ECHO = f"{ORIGINS}::test_an_echo_is_covered_wherever_it_is_put"
-FRAME = f"{SOCKETS}::test_a_placeholder_in_a_frame_does_not_arrive_and_is_reported"
+FRAME = f"{SOCKETS}::test_a_placeholder_in_a_frame_passes_unchanged_and_is_noted_once"
+COMPRESSED = f"{SOCKETS}::test_no_compression_is_agreed_upon_where_an_echo_must_be_seen"
 SLOW = f"{STORM}::test_a_sender_that_never_comes_to_the_point_is_cut_off"
 WIDE = f"{POLICY}::test_a_policy_that_is_empty_or_too_wide_lets_nothing_out"
 
@@ -276,7 +278,7 @@ EGRESS: dict[str, tuple[Apply, tuple[str, ...]]] = {
     ),
     "egress: placeholders across pieces": (
         altered(Scanner, "feed", "joined = self._tail + data", "joined = data"),
-        (ELSEWHERE,),
+        (f"{SECRETS}::test_a_placeholder_cut_in_two_is_noted[7]",),
     ),
     "egress: echoes are covered": (
         altered(
@@ -326,7 +328,7 @@ self._redactor and not {b"identity"}.issuperset(encodings)',
     ),
     "egress: no switch that was not asked for": (
         never(Exchange, "_inform", "switching and not self._may_switch(head)"),
-        (f"{MALICE}[switched-unasked]", f"{SOCKETS}::test_no_compression_is_agreed_upon"),
+        (f"{MALICE}[switched-unasked]", COMPRESSED),
     ),
     "egress: chunks of an answer end where they say": (
         never(answer.Chunks, "_gap", 'not b"\\r\\n".startswith(gap)'),
@@ -356,9 +358,25 @@ self._redactor and not {b"identity"}.issuperset(encodings)',
         never(Conversation, "_one", "http.is_websocket(head)"),
         (f"{SOCKETS}::test_where_nothing_may_be_sent_a_websocket_is_told_to_use_plain_http",),
     ),
-    "egress: a placeholder is at home with its own host": (
-        altered(inject, "at_home", "if _belongs(i, request)", ""),
+    "egress: placeholders in trailers": (
+        never(Exchange, "_trailers", 'found := self._scanner.look(name + b": " + value)'),
         (ELSEWHERE,),
+    ),
+    "egress: placeholders in targets": (
+        never(inject, "swap", "found := scanner.look_in_target(target)"),
+        (ELSEWHERE,),
+    ),
+    "egress: a placeholder that passed is noted": (
+        altered(Conversation, "_passing_reason", "if new", "if False"),
+        (NOTED,),
+    ),
+    "egress: a placeholder that passed is noted once": (
+        altered(Conversation, "_passing_reason", " - self._fence.passed", ""),
+        (NOTED,),
+    ),
+    "egress: no extension where an echo must be seen": (
+        never(Exchange, "_may_switch", "self._redactor and tokens(head.headers, _EXTENSIONS)"),
+        (COMPRESSED,),
     ),
     "egress: an origin proves who it is": (
         altered(

@@ -249,9 +249,22 @@ def test_a_scanner_finds_a_placeholder_across_any_cut() -> None:
     text = b"some text " + STANDS.text.encode() + b" and more"
     for cut in range(len(text)):
         scanner = Scanner([TOKEN, STANDS])
-        assert "key" in (scanner.feed(text[:cut]), scanner.feed(text[cut:]))
-    assert Scanner([STANDS]).feed(text.replace(STANDS.own[5:6].encode(), b"?")) is None
-    assert Scanner([]).feed(text) is None
+        scanner.feed(text[:cut])
+        scanner.feed(text[cut:])
+        assert scanner.passed == {"key"}
+    for scanner, fed in (
+        (Scanner([STANDS]), text.replace(STANDS.own[5:6].encode(), b"?")),
+        (Scanner([]), text),
+    ):
+        scanner.feed(fed)
+        assert scanner.passed == set()
+
+
+def test_a_scanner_notes_every_placeholder_of_a_body_and_of_the_one_beside_it() -> None:
+    scanner = Scanner([TOKEN, STANDS])
+    scanner.feed(b"first " + STANDS.text.encode())
+    scanner.another().feed(TOKEN.text.encode())
+    assert scanner.passed == {STANDS.secret_id, TOKEN.secret_id}
 
 
 def test_a_scanner_finds_what_base64_made_of_it_at_any_place() -> None:

@@ -137,13 +137,13 @@ def test_two_runs_and_a_renewal_in_the_middle(scene: Scene) -> None:
     assert status == 200, "the person's own log-in is as good as before"
 
 
-def test_placeholders_go_nowhere_else(scene: Scene) -> None:
+def test_placeholders_are_refused_as_credentials_and_pass_as_text(scene: Scene) -> None:
     script = f"""
 told["cases"] = {{}}
 def case(name, *given, **headers):
     told["cases"][name] = post(*given, **headers)[0]
 access, refresh = login["accessToken"], login["refreshToken"]
-case("other path", "https://{ENDPOINT}/v1/oauth/revoke", {{"token": refresh}})
+case("as text elsewhere", "https://{ENDPOINT}/v1/oauth/revoke", {{"token": refresh}})
 case("other path, nothing in it", "https://{ENDPOINT}/v1/oauth/hello", {{"token": "x"}})
 case("as a bearer there", "https://{ENDPOINT}/v1/x", {{}}, Authorization="Bearer " + access)
 case("refresh as bearer", "https://{MODEL}/v1/messages", {{}}, Authorization="Bearer " + refresh)
@@ -157,12 +157,14 @@ case("said to the model", "https://{MODEL}/v1/messages", {{"say": refresh + acce
      Authorization="Bearer " + access)
 """
     ended, told = scene.run(script)
-    allowed = {"other path, nothing in it", "said to the model"}
+    allowed = {"as text elsewhere", "other path, nothing in it", "said to the model"}
     assert {name for name, status in told["cases"].items() if status == 200} == allowed
     assert scene.site.vendor.renewals == []
-    assert [path for _, path, _ in scene.site.asked] == ["/v1/oauth/hello", "/v1/messages"]
+    reached = ["/v1/oauth/revoke", "/v1/oauth/hello", "/v1/messages"]
+    assert [path for _, path, _ in scene.site.asked] == reached
     assert no_token(scene.site, ended, told)
-    assert ended.reasons.count("log-in") == 1 and ended.reasons.count("placeholder") >= 6
+    assert ended.reasons.count("log-in") == 1 and ended.reasons.count("placeholder") >= 5
+    assert ended.reasons.count("placeholder-passed") == 2, "once for each host"
     assert not any(token.encode() in body for body in scene.site.bodies for token in _all(scene))
 
 

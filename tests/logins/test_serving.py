@@ -230,10 +230,11 @@ def test_a_refresh_token_is_never_put_into_a_header(fenced: Fenced) -> None:
     assert isinstance(fenced.swap(fenced.agent.login["refreshToken"]), Misused)
 
 
-def test_the_model_may_be_told_of_a_stand_in_and_nobody_else(fenced: Fenced) -> None:
+def test_stand_ins_in_a_body_are_noted_and_not_refused(fenced: Fenced) -> None:
     both = (fenced.agent.login["accessToken"] + fenced.agent.login["refreshToken"]).encode()
-    assert fenced.fence.scanner(MODEL).feed(both) is None
-    assert fenced.fence.scanner(TOKEN).feed(both) is not None
+    scanner = fenced.fence.scanner()
+    scanner.feed(both)
+    assert scanner.passed == {each.secret_id for each in fenced.agent.desk.placeholders}
 
 
 def test_a_runs_wiring_keeps_its_desk(fenced: Fenced) -> None:

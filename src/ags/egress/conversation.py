@@ -120,7 +120,7 @@ class Conversation:
             note.write(reason=body.reason, refused=True)
             await self._inner.write(http.bad_request(body))
             return
-        look = self._fence.scanner(request).look
+        look = self._fence.scanner().look
         target = http.origin_target(head)
         asked = Asked(request, target, swapped.headers, inject.Hidden(body), look)
         answer = await desk.answer(asked, partial(serving.post, self._fence))
@@ -166,7 +166,7 @@ class Conversation:
             await self._inner.write(http.bad_gateway(_cause(error)))
             return None
         self._free, outer.clean = False, outer.clean and simple
-        scanner = self._fence.scanner(request)
+        scanner = self._fence.scanner()
         exchange = Exchange(
             head,
             swapped.headers,
@@ -187,7 +187,7 @@ class Conversation:
                 await self._inner.write(http.bad_gateway("the origin hung up without an answer"))
                 return None
         finally:
-            reason = refused.reason if refused else self._passing(scanner.passed)
+            reason = refused.reason if refused else self._passing_reason(scanner.passed)
             note.write(
                 address=outer.address,
                 sent=exchange.received,
@@ -228,9 +228,9 @@ class Conversation:
             self._outer = None
         self._hang_up()
 
-    def _passing(self, passed: set[str]) -> str:
-        """A reason for the audit, once: see `inject.at_home`."""
-        new = passed - self._fence.passed
+    def _passing_reason(self, passed: set[str]) -> str:
+        """The reason for the audit line if a placeholder went to this host for the first time."""
+        new = {(secret_id, self._wanted.host) for secret_id in passed} - self._fence.passed
         self._fence.passed |= new
         return "placeholder-passed" if new else ""
 

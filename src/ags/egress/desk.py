@@ -59,9 +59,6 @@ class Desk(Protocol):
     def lookup(self, secret_id: str) -> str | None:
         """The value now of a secret that belongs to the desk."""
 
-    def at_home(self, request: Request) -> frozenset[str]:
-        """Secrets whose placeholder may be in a body: see `inject.at_home`."""
-
     def covered(self) -> tuple[Hidden, ...]:
         """Values that an answer must not bring inside, old ones too."""
 

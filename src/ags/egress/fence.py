@@ -66,8 +66,8 @@ class Fence:
         self._lookup = lookup
         self._ask = ask
         self._company = proxy
-        self.passed: set[str] = set()
-        """Secrets whose placeholder went to their own host in a body, which is told once."""
+        self.passed: set[tuple[str, str]] = set()
+        """Each secret and the host that its placeholder went to in a body, which is noted once."""
         self._contexts: dict[Path, ssl.SSLContext] = {}
         self._sessions: dict[tuple[str, int, ssl.SSLContext], ssl.SSLSession] = {}
 
@@ -137,12 +137,9 @@ class Fence:
         more = tuple((value, value) for value in desk.covered())
         return replace(swapped, carried=(*swapped.carried, *more))
 
-    def scanner(self, request: Request) -> Scanner:
-        """For what goes up with this request."""
-        at_home = inject.at_home(self.terms.injections, request)
-        if self.terms.desk:
-            at_home |= self.terms.desk.at_home(request)
-        return Scanner(self._placeholders, at_home)
+    def scanner(self) -> Scanner:
+        """For what goes up with a request."""
+        return Scanner(self._placeholders)
 
     @property
     def _placeholders(self) -> tuple[Placeholder, ...]:

@@ -1,7 +1,9 @@
 """Secrets on the wire: inside there is only a placeholder, and outside it becomes the secret.
 
-It does so in one header, towards one host, port and scheme. Anywhere else a placeholder is refused
-and reported. What comes back has every echo of the secret covered.
+It does so in one header, towards one host, port and scheme. In any other header, in a trailer or in
+the request target, where it would be used as a credential, a placeholder is refused and reported.
+In a body it is harmless text: it passes unchanged and is noted. What comes back has every echo of
+the secret covered.
 """
 
 from __future__ import annotations
@@ -257,16 +259,6 @@ def swap(
     return Swapped(_readable_answer(out), tuple(carried), tuple(used))
 
 
-def at_home(injections: Iterable[Injection], request: Request) -> frozenset[str]:
-    """The secrets that this host is sent anyway. In a body, their placeholders pass as they are.
-
-    An agent that has once printed its environment says it again in every later request to its
-    model; refused, it could never go on. The host learns nothing: a placeholder is worth nothing,
-    and what is in a body is never exchanged for the secret.
-    """
-    return frozenset(i.secret_id for i in injections if _belongs(i, request))
-
-
 def _belongs(injection: Injection, request: Request) -> bool:
     wanted = (injection.host, injection.port, injection.scheme)
     return wanted == (request.host, request.port, request.scheme)
@@ -364,17 +356,19 @@ def _base64_cores(data: bytes) -> Iterable[bytes]:
 
 
 class Scanner:
-    """Looks for placeholders in what goes up, in pieces of any size."""
+    """Looks for placeholders in what goes up, in pieces of any size.
 
-    def __init__(
-        self, placeholders: Iterable[Placeholder], at_home: frozenset[str] = frozenset()
-    ) -> None:
+    `look` is for headers and targets, where a placeholder is refused. `feed` is for bodies, where
+    it is only noted: an agent that has once printed its environment repeats it in every later
+    request to its model, and could never go on if those were refused. A placeholder is worth
+    nothing, and none is exchanged for its secret in a body.
+    """
+
+    def __init__(self, placeholders: Iterable[Placeholder]) -> None:
         self._placeholders = tuple(placeholders)
         self._tail = b""
-        self.at_home = at_home
-        """Secrets whose placeholder may be in a body: see `at_home`."""
         self.passed: set[str] = set()
-        """Those that were."""
+        """Secrets whose placeholder was in what was fed."""
 
     # Most requests have no body to look through.
     @cached_property
@@ -391,8 +385,8 @@ class Scanner:
         return not self._placeholders
 
     def another(self) -> Scanner:
-        """For something else that goes up beside it; what passes is told here."""
-        made = Scanner(self._placeholders, self.at_home)
+        """For a second body that goes up at the same time. Both add to one `passed`."""
+        made = Scanner(self._placeholders)
         made.passed = self.passed
         return made
 
@@ -404,17 +398,11 @@ class Scanner:
         sent = target.encode("ascii", "replace")
         return self.look(sent) or self.look(unquote_to_bytes(sent))
 
-    def feed(self, data: bytes) -> str | None:
-        """The same, with what came before: no placeholder slips through where pieces meet."""
+    def feed(self, data: bytes) -> None:
+        """Note the placeholders in a piece of a body, also those that began in the last piece."""
         joined = self._tail + data
         self._tail = joined[-self._keep :] if self._keep else b""
-        found = self.look(joined)
-        return self._abroad(joined) if found in self.at_home else found
-
-    def _abroad(self, data: bytes) -> str | None:
-        found = {self._ids[needle] for needle in self._ids if needle in data}
-        self.passed |= found & self.at_home
-        return next(iter(sorted(found - self.at_home)), None)
+        self.passed.update(self._ids[needle] for needle in self._ids if needle in joined)
 
 
 class Redactor:

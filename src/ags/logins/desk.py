@@ -81,16 +81,6 @@ class Desk:
         access = held.token("access")
         return access.reveal() if access else None
 
-    def at_home(self, request: Request) -> frozenset[str]:
-        if (request.port, request.scheme) != (HTTPS, "tls"):
-            return frozenset()
-        return frozenset(
-            each.secret_id
-            for each in self.placeholders
-            if (known := self._stands.by_id(each.secret_id))
-            and request.host in known.account.maker.hosts
-        )
-
     def covered(self) -> tuple[Hidden, ...]:
         return tuple(Hidden(secret.reveal().encode()) for secret in self._stands.secrets)
 

@@ -31,9 +31,6 @@ class Several:
         found = (desk.lookup(secret_id) for desk in self._desks)
         return next((value for value in found if value is not None), None)
 
-    def at_home(self, request: Request) -> frozenset[str]:
-        return frozenset(each for desk in self._desks for each in desk.at_home(request))
-
     def covered(self) -> tuple[Hidden, ...]:
         return tuple(each for desk in self._desks for each in desk.covered())
 

